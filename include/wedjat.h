@@ -391,6 +391,10 @@ typedef struct {
    Files in the folder that have names of ours and are larger than any of ours: they are left alone.
    */
   uint64_t oversized;
+  /*
+   Beats that came from another thread than the watched one: they are ignored.
+   */
+  uint64_t stray_beats;
 } wedjat_stats;
 
 /*
@@ -535,9 +539,20 @@ void wedjat_begin(wedjat_heartbeat heartbeat);
 void wedjat_end(wedjat_heartbeat heartbeat);
 
 /*
+ Begins a scope of the calling thread that may take as long as it likes, as a dialog within a turn: no stall meanwhile, but
+ of turns that begin within it. Ends with `wedjat_resume`; scopes nest. On a thread that is not watched it does nothing.
+ */
+void wedjat_pause(void);
+
+/*
+ Ends the last scope that `wedjat_pause` began on the calling thread: the turns that had begun go on.
+ */
+void wedjat_resume(void);
+
+/*
  Watches a run loop that cannot be observed: `post` puts each `beat` into the watched thread's own queue, which calls
- it. `post` runs on a thread of the monitor's, with `data`, until `wedjat_uninstall` returns. Gives true if it began.
- The monitor must watch for stalls, and does this once.
+ it. `post` runs on the watchdog's thread, with `data`, until `wedjat_uninstall` returns, and must not block. Gives true if
+ it began. The monitor must watch for stalls, and does this once.
  */
 bool wedjat_watch_by_ping(const wedjat_monitor *monitor,
                           wedjat_post_function post,
@@ -581,7 +596,7 @@ bool wedjat_get_stats(const wedjat_monitor *monitor,
 void wedjat_frame(const wedjat_monitor *monitor);
 
 /*
- The launch is over: the app can be used. Only the first call counts.
+ The launch is over: the app can be used, and may wait for its first event. Only the first call counts.
  */
 void wedjat_launched(const wedjat_monitor *monitor);
 

@@ -116,6 +116,10 @@ pub mod stall {
 }
 #[cfg(feature = "symbolicate")]
 pub mod symbolicate;
+pub mod threads {
+    //! What a watched thread reports about itself, beside its [`Heartbeat`](crate::Heartbeat).
+    pub use crate::trigger::pause::{MayBlock, may_block};
+}
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod trigger;

@@ -72,6 +72,8 @@ pub struct wedjat_stats {
     pub stalled: bool,
     /// Files in the folder that have names of ours and are larger than any of ours: they are left alone.
     pub oversized: u64,
+    /// Beats that came from another thread than the watched one: they are ignored.
+    pub stray_beats: u64,
 }
 
 /// The library's version, as "0.1.0".
@@ -111,9 +113,22 @@ pub extern "C" fn wedjat_end(heartbeat: wedjat_heartbeat) {
     Heartbeat::of(heartbeat.install).end();
 }
 
+/// Begins a scope of the calling thread that may take as long as it likes, as a dialog within a turn: no stall meanwhile, but
+/// of turns that begin within it. Ends with `wedjat_resume`; scopes nest. On a thread that is not watched it does nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn wedjat_pause() {
+    crate::trigger::pause::pause();
+}
+
+/// Ends the last scope that `wedjat_pause` began on the calling thread: the turns that had begun go on.
+#[unsafe(no_mangle)]
+pub extern "C" fn wedjat_resume() {
+    crate::trigger::pause::resume();
+}
+
 /// Watches a run loop that cannot be observed: `post` puts each `beat` into the watched thread's own queue, which calls
-/// it. `post` runs on a thread of the monitor's, with `data`, until `wedjat_uninstall` returns. Gives true if it began.
-/// The monitor must watch for stalls, and does this once.
+/// it. `post` runs on the watchdog's thread, with `data`, until `wedjat_uninstall` returns, and must not block. Gives true if
+/// it began. The monitor must watch for stalls, and does this once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_watch_by_ping(
     monitor: *const wedjat_monitor,
@@ -232,6 +247,7 @@ pub unsafe extern "C" fn wedjat_get_stats(
         lost: now.losses.values().sum(),
         stalled: now.stalled,
         oversized: now.oversized,
+        stray_beats: now.stray_beats,
     };
     // SAFETY: as the caller promises.
     unsafe { fill(stats, value) }
@@ -246,7 +262,7 @@ pub unsafe extern "C" fn wedjat_frame(monitor: *const wedjat_monitor) {
     }
 }
 
-/// The launch is over: the app can be used. Only the first call counts.
+/// The launch is over: the app can be used, and may wait for its first event. Only the first call counts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_launched(monitor: *const wedjat_monitor) {
     // SAFETY: as the caller promises.

@@ -165,12 +165,10 @@ impl MonitorBuilder {
             live: live.clone(),
             process: process_id(),
             directory: directory.clone(),
-            timeout: None,
             crash: None,
             watched: Thread::current(),
             ended: Vec::new(),
             load: None,
-            ping: Mutex::new(None),
             #[cfg(target_vendor = "apple")]
             run_loop: None,
             watchdog: None,
@@ -222,7 +220,6 @@ impl MonitorBuilder {
             let recorder = recorder.map_err(memory)?;
             let watchdog = Watchdog::spawn(stall, &HEARTBEAT, recorder).map_err(thread)?;
             GAUGES.set_watchdog(watchdog.thread_id() as u64);
-            monitor.timeout = u64::try_from(stall.timeout.as_nanos()).ok();
             monitor.watchdog = Some(watchdog);
             #[cfg(target_vendor = "apple")]
             if Thread::current().is_main() {

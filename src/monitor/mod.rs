@@ -10,7 +10,7 @@ mod stats;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 pub use builder::MonitorBuilder;
 pub use error::{InstallError, Misuse};
@@ -63,15 +63,11 @@ pub struct Monitor {
     process: u32,
     directory: PathBuf,
     crash: Option<Crash>,
-    /// One strike of the stall that is watched for, nanoseconds; `None` without a watch.
-    timeout: Option<u64>,
     /// The thread that installed.
     watched: Thread,
     /// Earlier launches, oldest first.
     ended: Vec<EndedLaunch>,
-    // Dropped in this order: pings stop first; the watchdog closes its report before the helper stops,
-    // and the callback is called for it.
-    ping: Mutex<Option<Worker>>,
+    // Dropped in this order: the watchdog closes its report before the helper stops, and the callback is called for it.
     #[cfg(target_vendor = "apple")]
     run_loop: Option<crate::trigger::ping::RunLoop>,
     load: Option<Worker>,
@@ -118,9 +114,10 @@ impl Monitor {
     /// Watches a run loop that cannot be observed: `post` puts each beat into the watched thread's
     /// own queue, and the loop is alive while they come back. In place of [`Monitor::heartbeat`].
     ///
-    /// A beat is a `fn()`; call it on the watched thread. One beat is under way at a time, one every
-    /// time-out of [`Stall`](crate::Stall). This wakes the watched thread 20 times a second by default.
-    /// `post` is called on a thread of the monitor's. If it blocks for ever, so does dropping the monitor.
+    /// A beat is a `fn()`; call it on the watched thread. One beat is under way at a time. While the thread works, one is posted
+    /// every time-out of [`Stall`](crate::Stall), 20 a second by default. While it rests, none is: the watchdog then looks four
+    /// times a second if the thread has run. So a freeze that comes after a rest and uses no CPU may be reported up to 250 ms
+    /// too short. `post` is called on the watchdog's thread and must not block: meanwhile nothing is watched.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("wedjat-ping-{}", std::process::id()));
@@ -141,20 +138,15 @@ impl Monitor {
     /// ```
     ///
     /// # Errors
-    /// Without [`stall`](MonitorBuilder::stall), if pings are on already, or if their thread cannot
-    /// be started.
+    /// Without [`stall`](MonitorBuilder::stall), or if pings are on already.
     pub fn watch_by_ping(&self, post: impl FnMut(fn()) + Send + 'static) -> io::Result<()> {
         self.not_forked()?;
-        let timeout = self.timeout.ok_or(Misuse::NoStall)?;
-        let mut ping = self
-            .ping
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        if ping.is_some() {
-            return Err(Misuse::WatchedAlready.into());
+        let watchdog = self.watchdog.as_ref().ok_or(Misuse::NoStall)?;
+        ping::prepare(self.heartbeat);
+        match watchdog.ping(post) {
+            true => Ok(()),
+            false => Err(Misuse::WatchedAlready.into()),
         }
-        *ping = Some(ping::spawn(self.heartbeat, timeout, post)?);
-        Ok(())
     }
 
     /// Watches the main thread by its dispatch queue, as [`Monitor::watch_by_ping`] does with a queue
@@ -230,9 +222,10 @@ impl Monitor {
         FRAMES.mark(clock::monotonic());
     }
 
-    /// The launch is over: the app can be used. The vitals of every report have the time since the process
-    /// started, and the kind of the launch. A launch is `cold` if the process had a major page fault, which reads a
-    /// page from the disk, and `warm` otherwise. Only the first call counts.
+    /// The launch is over: the app can be used, and may wait for its first event. Later there is no stall of the launch.
+    ///
+    /// The vitals of every report have the time since the process started, and the kind of the launch. A launch is `cold` if
+    /// the process had a major page fault, which reads a page from the disk, and `warm` otherwise. Only the first call counts.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("wedjat-launched-{}", std::process::id()));
@@ -246,6 +239,7 @@ impl Monitor {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn launched(&self) {
+        HEARTBEAT.set_launched();
         LAUNCHED.mark();
     }
 
@@ -353,15 +347,9 @@ impl Drop for Monitor {
         HEARTBEAT.uninstall();
         #[cfg(target_vendor = "apple")]
         let run_loop = self.run_loop.take();
-        let ping = self
-            .ping
-            .get_mut()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .take();
         if self.process != process_id() {
             // In a child of `fork` there are no such threads: none could be waited for.
             let threads = (
-                ping,
                 self.load.take(),
                 self.watchdog.take(),
                 self.helper.take(),
@@ -372,7 +360,6 @@ impl Drop for Monitor {
             std::mem::forget(run_loop);
             return;
         }
-        drop(ping);
         // First: without beats, the wait for the other thread would look like a stall.
         self.watchdog = None;
         self.load = None;

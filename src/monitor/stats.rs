@@ -36,6 +36,8 @@ pub struct Stats {
     /// Files in the folder that are named as reports and larger than any report. They are left alone. Counted soon
     /// after `install` and after each report.
     pub oversized: u64,
+    /// Beats that came from another thread than the watched one. They are ignored.
+    pub stray_beats: u64,
     /// Counts of events that were not reported, by reason, as in the `loss` section; zeros are left out.
     pub losses: BTreeMap<&'static str, u64>,
 }
@@ -57,6 +59,7 @@ impl Stats {
             captures: counters.captures.load(Ordering::Relaxed),
             watchdog: time(watchdog),
             oversized: crate::store::OVERSIZED.load(Ordering::Relaxed),
+            stray_beats: HEARTBEAT.strays(),
             losses: (LOSSES.counts().into_iter())
                 .filter(|(_, count)| *count > 0)
                 .collect(),

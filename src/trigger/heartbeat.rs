@@ -19,10 +19,10 @@ use std::sync::atomic::Ordering;
 
 pub use state::{Beat, HEARTBEAT, HeartbeatState};
 
-/// Reports to the watchdog that the watched thread is busy or idle.
+/// The watched thread's own heartbeat: it reports to the watchdog that the thread is busy or idle.
 ///
-/// It is a plain value: copy it wherever it is needed. Beats come from the thread that is watched;
-/// from several threads at once they are safe, but miscounted. Once the monitor is dropped, those
+/// It is a plain value: copy it wherever it is needed. Beats of another thread than the watched one are
+/// ignored, and counted ([`Stats::stray_beats`](crate::Stats::stray_beats)). Once the monitor is dropped, heartbeats
 /// that are left do nothing.
 ///
 /// `begin` and `end` nest: a nested run loop (a modal dialog) that still turns is no stall.
@@ -35,11 +35,11 @@ pub struct Heartbeat {
 impl Heartbeat {
     /// The thread has something to do: an event arrived, a timer fired.
     ///
-    /// Costs a plain store and three loads. When the watchdog sleeps, this wakes it (one
+    /// Costs a plain store and four loads. When the watchdog sleeps, this wakes it (one
     /// system call). Never blocks, allocates or panics.
     #[inline]
     pub fn begin(self) {
-        if self.state.install.load(Ordering::Relaxed) == self.install {
+        if self.beats() {
             self.state.begin();
         }
     }
@@ -47,8 +47,44 @@ impl Heartbeat {
     /// The thread is done with it and about to wait for the next event.
     #[inline]
     pub fn end(self) {
-        if self.state.install.load(Ordering::Relaxed) == self.install {
+        if self.beats() {
             self.state.end();
+        }
+    }
+
+    /// Returns true if a beat of the calling thread counts.
+    #[inline]
+    fn beats(self) -> bool {
+        let (is_installed, is_own) = (self.is_installed(), self.state.is_own());
+        if is_installed && !is_own {
+            self.state.stray();
+        }
+        is_installed && is_own
+    }
+
+    #[inline]
+    fn is_installed(self) -> bool {
+        self.state.install.load(Ordering::Relaxed) == self.install
+    }
+
+    /// Rests, on the watched thread, until [`Heartbeat::resume`].
+    pub(crate) fn pause(self) {
+        if self.is_installed() {
+            self.state.pause();
+        }
+    }
+
+    /// Ends the last pause.
+    pub(crate) fn resume(self) {
+        if self.is_installed() {
+            self.state.resume();
+        }
+    }
+
+    /// Ends the turn of a ping, on the thread that works the watched queue off.
+    pub(crate) fn answer(self) {
+        if self.is_installed() {
+            self.state.answer();
         }
     }
 

@@ -7,6 +7,7 @@ pub mod load_watch;
 pub mod loss;
 pub(crate) mod own_time;
 pub(crate) mod panic;
+pub(crate) mod pause;
 pub mod ping;
 pub mod rate_limit;
 pub mod sampling;

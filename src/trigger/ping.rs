@@ -1,42 +1,159 @@
 //! Beats that the app need not write: of its main run loop, which is observed, and of a queue of its own that carries
 //! pings round.
 
-use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use super::heartbeat::{HEARTBEAT, Heartbeat};
-use super::worker::Worker;
+use super::heartbeat::{Heartbeat, HeartbeatState};
+use super::watched_thread::WatchedThread;
+use crate::platform::clock::monotonic;
 #[cfg(target_vendor = "apple")]
 use crate::platform::run_loop::{self, Observers};
+use crate::platform::threads::ThreadProgress;
+use crate::report::time::nanos;
 
 /// The install that these beats belong to: an answer that comes late, from an earlier one, counts for nothing.
 static INSTALL: AtomicU32 = AtomicU32::new(0);
 
-/// Starts the thread that posts a ping every `period` nanoseconds, once the one before has been answered: a ping is a turn
-/// that begins when it is posted and ends when the watched thread has run it. `post` has that thread run the function that
-/// it is given.
-pub(crate) fn spawn(
-    heart: Heartbeat,
+/// Has the watched thread run the function that it is given.
+type Post = Box<dyn FnMut(fn()) + Send>;
+
+/// The way into the watched thread's queue, from when the app gives it. A ping is a turn that begins when it is posted and ends
+/// when the watched thread has run it.
+#[derive(Default)]
+pub(crate) struct Pings(Mutex<(bool, Option<Post>)>);
+
+impl std::fmt::Debug for Pings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pings")
+    }
+}
+
+impl Pings {
+    /// Hands the watchdog the way; false if it has one.
+    pub fn begin(&self, post: Post) -> bool {
+        let mut pings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let begins = !std::mem::replace(&mut pings.0, true);
+        if begins {
+            pings.1 = Some(post);
+        }
+        begins
+    }
+}
+
+/// While the thread is at rest, it is looked at so often, nanoseconds.
+const REST_PERIOD: u64 = 250_000_000;
+/// Answering a ping takes at most so much CPU time, nanoseconds.
+const ANSWER: u64 = 1_000_000;
+
+/// The watchdog's side: it pings a thread that works, and leaves one alone that has not run since it answered.
+pub(crate) struct Pinger {
+    pings: Arc<Pings>,
+    post: Option<Post>,
+    heartbeat: &'static HeartbeatState,
     period: u64,
-    mut post: impl FnMut(fn()) + Send + 'static,
-) -> io::Result<Worker> {
-    INSTALL.store(heart.install(), Ordering::SeqCst);
-    Worker::spawn("wedjat-ping", move |inbox| {
-        loop {
-            if HEARTBEAT.beat().depth() == 0 {
-                heart.begin();
-                post(answer);
-            }
-            if !inbox.goes_on(period) {
-                break;
+    /// Time of the next look at the thread.
+    due: u64,
+    /// The counters of the thread before the last ping, and since when it rests.
+    before: Option<ThreadProgress>,
+    rests: Option<ThreadProgress>,
+    worked: u64,
+}
+
+impl Pinger {
+    pub fn new(pings: Arc<Pings>, heartbeat: &'static HeartbeatState, timeout: Duration) -> Pinger {
+        Pinger {
+            pings,
+            post: None,
+            heartbeat,
+            period: nanos(timeout).max(1_000_000),
+            due: 0,
+            before: None,
+            rests: None,
+            worked: 0,
+        }
+    }
+
+    /// The watchdog wakes no later than this.
+    pub fn due(&mut self, due: Option<u64>, now: u64) -> Option<u64> {
+        if self.post.is_none() {
+            let mut pings = self.pings.0.lock().unwrap_or_else(PoisonError::into_inner);
+            self.post = pings.1.take();
+        }
+        if self.post.is_none() || self.heartbeat.beat().depth() != 0 {
+            return due;
+        }
+        let own = self.due.max(now);
+        Some(due.map_or(own, |due| due.min(own)))
+    }
+
+    /// Pings, if it is time for it and the thread has run since it answered the last one.
+    pub fn ping(&mut self, watched: &mut WatchedThread) {
+        self.worked = 0;
+        let now = monotonic();
+        let is_under_way = self.heartbeat.beat().depth() != 0;
+        if self.post.is_none() || is_under_way || now < self.due {
+            return;
+        }
+        watched.follow();
+        let progress = watched.thread().progress();
+        if let Some(progress) = progress
+            && self.is_at_rest(progress)
+        {
+            self.due = now.saturating_add(REST_PERIOD);
+            return;
+        }
+        self.due = now.saturating_add(self.period);
+        let rested = self.rests.take();
+        if let (Some(rested), Some(progress)) = (rested, progress) {
+            self.worked = progress.cpu.saturating_sub(rested.cpu);
+        }
+        self.before = progress;
+        if self.heartbeat.ping()
+            && let Some(post) = &mut self.post
+        {
+            // The panic hook has reported one that panics; there are no more pings then.
+            let posted = catch_unwind(AssertUnwindSafe(|| post(answer)));
+            if posted.is_err() {
+                self.heartbeat.answer();
+                self.post = None;
             }
         }
-    })
+    }
+
+    /// Returns true if the thread has not run since the last look, or only to answer the last ping.
+    fn is_at_rest(&mut self, now: ThreadProgress) -> bool {
+        let same = match (self.rests, self.before.take()) {
+            (Some(then), _) => now == then,
+            (None, Some(then)) => {
+                let slices = now.slices.saturating_sub(then.slices);
+                slices <= 1 && now.cpu.saturating_sub(then.cpu) <= ANSWER
+            }
+            (None, None) => false,
+        };
+        let rests = same && !now.running;
+        if rests {
+            self.rests = Some(now);
+        }
+        rests
+    }
+
+    /// CPU time that the thread had used when its ping was posted, since it was last seen at rest, nanoseconds.
+    pub fn worked(&self) -> u64 {
+        self.worked
+    }
 }
 
 /// Ends the turn that a ping or the run loop has begun.
 pub(crate) fn answer() {
-    Heartbeat::of(INSTALL.load(Ordering::SeqCst)).end();
+    Heartbeat::of(INSTALL.load(Ordering::SeqCst)).answer();
+}
+
+/// Answers of this install count from now on.
+pub(crate) fn prepare(heart: Heartbeat) {
+    INSTALL.store(heart.install(), Ordering::SeqCst);
 }
 
 /// Beats at each turn of the main run loop, until it is dropped.
@@ -50,7 +167,7 @@ pub struct RunLoop {
 impl RunLoop {
     /// `None` where the process has no run loop.
     pub fn observe(heart: Heartbeat) -> Option<RunLoop> {
-        INSTALL.store(heart.install(), Ordering::SeqCst);
+        prepare(heart);
         let busy = || Heartbeat::of(INSTALL.load(Ordering::SeqCst)).begin();
         let observers = run_loop::observe(busy, answer)?;
         Some(RunLoop {

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use super::heartbeat::{Beat, HeartbeatState};
 use super::own_time::{OWN_TIME, Seen};
+use super::ping::{Pinger, Pings};
 use super::stall::{
     Decision, Detector, Held, Next, Observation, Reason, Stall, StallEndInfo, StallInfo,
 };
@@ -50,6 +51,7 @@ pub struct Watchdog {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     tid: i32,
+    pings: Arc<Pings>,
 }
 
 impl Watchdog {
@@ -71,6 +73,8 @@ impl Watchdog {
         let stopped = Arc::clone(&stop);
         let tid = Arc::new(OnceLock::new());
         let told = Arc::clone(&tid);
+        let pings = Arc::new(Pings::default());
+        let pinger = Pinger::new(pings.clone(), heartbeat, stall.timeout);
         let (boot, now) = (clock::boottime(), clock::monotonic());
         let first = Observation {
             now,
@@ -88,6 +92,7 @@ impl Watchdog {
                 watched,
                 own,
                 own_time: OWN_TIME.seen(),
+                pinger,
                 stop: stopped,
             };
             observer.run(Detector::new(&stall, first), watcher);
@@ -98,7 +103,15 @@ impl Watchdog {
             stop,
             thread: Some(thread),
             tid,
+            pings,
         })
+    }
+
+    /// Pings the watched thread from now on, see [`Pings`]; false if it does already.
+    pub fn ping(&self, post: impl FnMut(fn()) + Send + 'static) -> bool {
+        let begun = self.pings.begin(Box::new(post));
+        self.heartbeat.wake();
+        begun
     }
 
     /// The id of its thread, as the system knows it.
@@ -129,6 +142,7 @@ struct Observer {
     watched: WatchedThread,
     own: ThreadGauge,
     own_time: Seen,
+    pinger: Pinger,
     stop: Arc<AtomicBool>,
 }
 
@@ -139,10 +153,14 @@ impl Observer {
         let mut last = self.heartbeat.beat();
         // A callback that drops the monitor runs on this very thread: the next watchdog's wake-up is not to be taken.
         while !self.stop.load(Ordering::SeqCst) {
-            self.heartbeat.listen(last, next.due, next.wake_on_beat);
+            next.due = self.pinger.due(next.due, clock::monotonic());
+            let settled = || own.settled(&self.own);
+            self.heartbeat
+                .listen(last, next.due, next.wake_on_beat, settled);
             if self.stop.load(Ordering::SeqCst) {
                 break;
             }
+            self.pinger.ping(&mut self.watched);
             let observation = self.observe(&next, last, &mut own);
             last = observation.beat;
             watcher.observed(observation.now);
@@ -172,6 +190,8 @@ impl Observer {
             boot,
             due: next.due.unwrap_or(now),
             beat,
+            launched: self.heartbeat.launched(),
+            worked: self.pinger.worked(),
             ..Observation::default()
         };
         let own_time = OWN_TIME.seen();
@@ -225,6 +245,8 @@ const OWN_PERIOD: u64 = 1_000_000_000;
 struct OwnDelay {
     read: u64,
     last: u64,
+    /// The part of it that came before a sleep without a time-out, which is no turn's.
+    settled: u64,
 }
 
 impl OwnDelay {
@@ -232,6 +254,7 @@ impl OwnDelay {
         OwnDelay {
             read: now,
             last: own.delay(),
+            settled: 0,
         }
     }
 
@@ -239,9 +262,16 @@ impl OwnDelay {
         // Until then at most a millisecond an observation stays unread. One that was woken may be late by any time.
         let late = due.is_none_or(|due| now > due.saturating_add(1_000_000));
         if late || now.saturating_sub(self.read) >= OWN_PERIOD {
-            *self = OwnDelay::new(own, now);
+            (self.read, self.last) = (now, own.delay());
         }
-        Some(self.last)
+        Some(self.last.saturating_sub(self.settled))
+    }
+
+    /// The watchdog is about to sleep until it is woken.
+    fn settled(&mut self, own: &ThreadGauge) {
+        let delay = own.delay();
+        self.settled += delay.saturating_sub(self.last);
+        self.last = delay;
     }
 }
 

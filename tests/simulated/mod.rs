@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wedjat::trigger::heartbeat::Beat;
 use wedjat::trigger::stall::{
-    Decision, Detector, How, Observation, Reason, Stall, StallEndInfo, StallInfo, Waits,
+    Decision, Detector, Held, How, Observation, Reason, Stall, StallEndInfo, StallInfo, Waits,
 };
 
 pub const MS: u64 = 1_000_000;
@@ -27,6 +27,13 @@ pub enum Step {
     Computes(u64),
     /// In the kernel for so long.
     Waits(Waits, u64),
+    /// One beat alone: a turn begins, or ends, perhaps within another one.
+    Begin,
+    End,
+    /// The whole process is stopped for so long.
+    Stop(u64),
+    /// The app reports that its launch is over.
+    Launched,
 }
 
 /// What came of it.
@@ -69,6 +76,9 @@ pub struct Simulation {
     now: u64,
     cpu: u64,
     waits: Waits,
+    launched: bool,
+    /// Time at which an observation was due that is late for a stop.
+    missed: Option<u64>,
     jitter: u64,
     random: Random,
     pub outcome: Outcome,
@@ -92,6 +102,8 @@ impl Simulation {
             now: start,
             cpu: 0,
             waits: Waits::Nothing,
+            launched: false,
+            missed: None,
             jitter,
             random: Random(seed),
             outcome: Outcome::default(),
@@ -124,7 +136,19 @@ impl Simulation {
                 Step::Idle(time) => self.waits(Waits::Event, time),
                 Step::Computes(time) => self.pass(time, true),
                 Step::Waits(what, time) => self.waits(what, time),
+                Step::Begin => self.beat(self.beat.begun()),
+                Step::End => self.beat(self.beat.ended()),
+                Step::Stop(time) => self.stop(time),
+                Step::Launched => self.launched = true,
             }
+        }
+    }
+
+    fn stop(&mut self, time: u64) {
+        self.now += time;
+        if let Some(due) = self.due.filter(|&due| due < self.now) {
+            self.missed = Some(due);
+            self.due = Some(self.now + 50_000);
         }
     }
 
@@ -172,13 +196,16 @@ impl Simulation {
 
     fn observe(&mut self) {
         self.outcome.looks += 1;
+        let is_modal = self.beat.nested() && self.waits == Waits::Event;
         let observation = Observation {
             now: self.now,
             boot: self.now,
-            due: self.now,
+            due: self.missed.take().unwrap_or(self.now),
             beat: self.beat,
             cpu: self.cpu,
+            held: if is_modal { Held::Modal } else { Held::No },
             waits: self.waits,
+            launched: self.launched,
             ..Observation::default()
         };
         let (decision, next) = self.detector.observe(&observation);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::stall_support::burn;
+use crate::stall_support::{burn, only_monitor};
 use wedjat::report::{Frame, Report};
 use wedjat::{Monitor, RateLimit, Stall};
 
@@ -58,6 +58,7 @@ fn within(report: &Report) -> (u64, u64) {
 #[test]
 fn a_thread_that_computes_and_then_waits_is_seen_to_wait() {
     static OVER: AtomicBool = AtomicBool::new(false);
+    let _only = only_monitor();
     let folder = tempfile::tempdir().unwrap();
     let monitor = Monitor::builder("Changes", "1")
         .directory(folder.path())

@@ -51,6 +51,9 @@ fn rows(start: u64, steps: &[Step]) -> Vec<Truth> {
                     lead = now;
                 }
             }
+            Step::Begin | Step::End | Step::Stop(_) | Step::Launched => {
+                unreachable!("no step of these timelines")
+            }
         }
     }
     rows

@@ -16,6 +16,9 @@ mod false_alarms;
 mod fleet;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod locks;
+mod nested;
+#[cfg(target_os = "linux")]
+mod pause;
 #[cfg(target_os = "linux")]
 mod ping;
 mod timelines;

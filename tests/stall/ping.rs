@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use crate::stall_support::{DISTURBED, burn, delay, own_tid, undisturbed};
+use crate::stall_support::{DISTURBED, burn, delay, only_monitor, own_tid, undisturbed};
 use wedjat::report::Report;
 use wedjat::{Monitor, Stall};
 
@@ -23,6 +23,7 @@ fn a_freeze_is_found_and_an_idle_loop_is_none() {
 
 /// The reports, and how long the watched thread starved.
 fn play() -> (Vec<Report>, u64) {
+    let _only = only_monitor();
     let before = delay(own_tid());
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path();
@@ -54,4 +55,43 @@ fn play() -> (Vec<Report>, u64) {
     let reports = wedjat::store::reports(directory).unwrap();
     let reports = reports.iter().map(|stored| stored.read().unwrap().report);
     (reports.collect(), delay(own_tid()) - before)
+}
+
+/// A loop at rest gets no pings, and the watchdog looks at it at most four times a second.
+#[test]
+fn a_loop_at_rest_is_left_alone() {
+    let _only = only_monitor();
+    let folder = tempfile::tempdir().unwrap();
+    let builder = Monitor::builder("Pinged", "1").directory(folder.path());
+    let monitor = builder.stall(Stall::default()).install().unwrap();
+    let (queue, events) = mpsc::channel();
+    monitor
+        .watch_by_ping(move |beat| {
+            let _ = queue.send(beat);
+        })
+        .unwrap();
+    let mut beats = 0;
+    let mut turn = |time| {
+        let until = Instant::now() + Duration::from_millis(time);
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            if let Ok(beat) = events.recv_timeout(left) {
+                beat();
+                beats += 1;
+            }
+        }
+        std::mem::take(&mut beats)
+    };
+    turn(1_500);
+    let at_rest = turn(3_000);
+    // Each wait for the time that is left may count as work once.
+    assert!(at_rest <= 6, "{at_rest} pings in 3 s");
+    // It works and does not come to its queue: that is a stall, as long as it is.
+    burn(Duration::from_millis(500));
+    turn(300);
+    assert_eq!(monitor.stats().stalls, 1);
+    assert!(
+        monitor.stats().longest > Duration::from_millis(350),
+        "{:?}",
+        monitor.stats()
+    );
 }

@@ -99,6 +99,13 @@ impl Played {
     }
 }
 
+/// Held by a test while its monitor is installed: there is one a process.
+pub fn only_monitor() -> std::sync::MutexGuard<'static, ()> {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ONE.lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// The calling thread's id.
 pub fn own_tid() -> i32 {
     // SAFETY: no arguments.

@@ -64,6 +64,13 @@ pub unsafe fn go_on_at(context: *mut libc::ucontext_t, pc: usize, sp: usize) {
     }
 }
 
+/// The calling thread's control block, as Linux's thread pointer: no two threads have the same one at a time.
+#[inline]
+pub fn thread_pointer() -> u64 {
+    // SAFETY: no arguments, always succeeds.
+    unsafe { libc::pthread_self() as u64 }
+}
+
 /// The registers of the thread whose port has this name; `None` where the kernel does not give them.
 pub(super) fn of_thread(port: u32) -> Option<[u64; REGISTERS]> {
     let mut state = [0u64; STATE_WORDS];

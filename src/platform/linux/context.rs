@@ -96,6 +96,7 @@ pub unsafe fn step_back(signal: libc::c_int, context: *mut libc::ucontext_t) -> 
 ///
 /// Source: ELF Handling For Thread-Local Storage, 3.4.2 (x86-64: `%fs:0` holds its own address);
 /// on arm64 it is `tpidr_el0`.
+#[inline]
 pub fn thread_pointer() -> u64 {
     let pointer: u64;
     // SAFETY: reads the calling thread's own thread pointer and changes nothing.

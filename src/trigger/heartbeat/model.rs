@@ -57,7 +57,7 @@ mod tests {
             let app = loom::thread::spawn(move || app.begin());
             let seen = Beat::NONE.begun().ended();
             while state.beat() == seen {
-                state.listen(seen, None, true);
+                state.listen(seen, None, true, || ());
             }
             assert_eq!(state.beat().depth(), 1);
             app.join().unwrap();
@@ -83,7 +83,7 @@ mod tests {
                 if seen.depth() == 1 && seen.count() == 5 {
                     break;
                 }
-                state.listen(seen, None, true);
+                state.listen(seen, None, true, || ());
             }
             app.join().unwrap();
         });

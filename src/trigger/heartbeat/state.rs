@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::Heartbeat;
 use crate::platform::clock;
+use crate::platform::context::thread_pointer;
 
 /// The last report of the watched thread: a count of `begin`s and `end`s, how deep they nest, and
 /// which of the two was last.
@@ -40,6 +41,22 @@ impl Beat {
     pub const fn ended(self) -> Beat {
         let shallower = (self.0 & Self::DEPTH != 0) as u64;
         Beat((self.0.wrapping_add(Self::ONE) | Self::ENDED) - shallower)
+    }
+
+    /// At rest, whatever has begun.
+    #[must_use]
+    const fn paused(self) -> Beat {
+        Beat((self.0.wrapping_add(Self::ONE) | Self::ENDED) & !Self::DEPTH)
+    }
+
+    /// At work again within so many turns; with none of them at rest.
+    #[must_use]
+    const fn resumed(self, depth: u64) -> Beat {
+        let at_rest = self.paused();
+        match depth {
+            0 => at_rest,
+            _ => Beat((at_rest.0 & !Self::ENDED) + depth),
+        }
     }
 
     /// Count of all `begin`s and `end`s.
@@ -84,8 +101,19 @@ pub struct HeartbeatState {
     pub(super) beat: AtomicU64,
     pub(super) wake_request: AtomicU32,
     pub(super) install: AtomicU32,
+    /// Thread pointer of the watched thread: beats of others are ignored.
+    pub(super) owner: AtomicU64,
+    /// The depths at which the thread has paused, the last one lowest, a byte each: its highest bit is set.
+    pub(super) paused: AtomicU64,
+    /// Count of the beats of other threads.
+    strays: AtomicU64,
+    /// 1 once the app has reported that its launch is over.
+    launched: AtomicU32,
     pub(super) wake_up: Semaphore,
 }
+
+/// The highest bit of a byte of [`HeartbeatState::paused`].
+const PAUSED: u64 = 0x80;
 
 /// The one heartbeat of the process, as there is one monitor.
 #[cfg(not(all(loom, test)))]
@@ -103,6 +131,10 @@ impl HeartbeatState {
             beat: AtomicU64::new(0),
             wake_request: AtomicU32::new(0),
             install: AtomicU32::new(0),
+            owner: AtomicU64::new(0),
+            paused: AtomicU64::new(0),
+            strays: AtomicU64::new(0),
+            launched: AtomicU32::new(0),
             wake_up: Semaphore::new(),
         }
     }
@@ -114,15 +146,23 @@ impl HeartbeatState {
             beat: AtomicU64::new(Beat::NONE.begun().ended().0),
             wake_request: AtomicU32::new(0),
             install: AtomicU32::new(0),
+            owner: AtomicU64::new(0),
+            paused: AtomicU64::new(0),
+            strays: AtomicU64::new(0),
+            launched: AtomicU32::new(0),
             wake_up: Semaphore::new(),
         }
     }
 
-    /// Starts anew, with no beat yet; heartbeats of earlier installs do nothing from now on.
+    /// Starts anew, with no beat yet, for the calling thread; heartbeats of earlier installs do nothing from now on.
     pub fn install(&'static self) -> Heartbeat {
         let install = self.uninstall();
         self.wake_request.store(0, Ordering::SeqCst);
         self.beat.store(0, Ordering::SeqCst);
+        self.owner.store(thread_pointer(), Ordering::SeqCst);
+        self.paused.store(0, Ordering::SeqCst);
+        self.strays.store(0, Ordering::SeqCst);
+        self.launched.store(0, Ordering::SeqCst);
         self.install
             .store(install.wrapping_add(1), Ordering::SeqCst);
         Heartbeat {
@@ -136,6 +176,84 @@ impl HeartbeatState {
         let next = (self.install.load(Ordering::SeqCst) | 1).wrapping_add(1);
         self.install.store(next, Ordering::SeqCst);
         next
+    }
+
+    /// The heartbeat of the present install, if the calling thread is the one that is watched.
+    pub fn own(&'static self) -> Option<Heartbeat> {
+        let install = self.install.load(Ordering::Relaxed);
+        let is_installed = install % 2 == 1 && self.is_own();
+        is_installed.then_some(Heartbeat {
+            state: self,
+            install,
+        })
+    }
+
+    /// Returns true on the watched thread. No call, no system call.
+    #[inline]
+    pub(super) fn is_own(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) == thread_pointer()
+    }
+
+    /// Counts a beat of another thread than the watched one.
+    #[cold]
+    pub(super) fn stray(&self) {
+        self.strays.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Count of the beats that came from another thread than the watched one, and were ignored.
+    pub fn strays(&self) -> u64 {
+        self.strays.load(Ordering::Relaxed)
+    }
+
+    /// The app reports that its launch is over.
+    pub fn set_launched(&self) {
+        self.launched.store(1, Ordering::Relaxed);
+    }
+
+    /// Returns true once the app has reported that its launch is over.
+    pub fn launched(&self) -> bool {
+        self.launched.load(Ordering::Relaxed) != 0
+    }
+
+    /// Rests until [`HeartbeatState::resume`], whatever turns have begun. On the watched thread; the last eight pauses in
+    /// each other keep their depths.
+    pub(super) fn pause(&self) {
+        let depth = self.beat().depth().min(PAUSED - 1) | PAUSED;
+        let outer = self.paused.load(Ordering::Relaxed) << 8;
+        self.paused.store(outer | depth, Ordering::SeqCst);
+        self.report(Beat::paused);
+    }
+
+    /// Works on within the turns that had begun before the last pause.
+    pub(super) fn resume(&self) {
+        let paused = self.paused.load(Ordering::Relaxed);
+        if paused & PAUSED != 0 {
+            self.paused.store(paused >> 8, Ordering::SeqCst);
+            self.report(|beat| beat.resumed(paused & (PAUSED - 1)));
+        }
+    }
+
+    /// Begins a turn for a ping, on the watchdog's thread, if the watched thread has neither begun one nor paused.
+    pub fn ping(&self) -> bool {
+        let beat = self.beat();
+        let paused = self.paused.load(Ordering::SeqCst) != 0;
+        if paused || beat.depth() != 0 {
+            return false;
+        }
+        // A beat of the watched thread's own comes before it.
+        let (now, next) = (beat.0, beat.begun().0);
+        let swapped = (self.beat).compare_exchange(now, next, Ordering::SeqCst, Ordering::SeqCst);
+        swapped.is_ok()
+    }
+
+    /// Ends the turn of a ping, which may have begun before a pause.
+    pub fn answer(&self) {
+        let paused = self.paused.load(Ordering::Relaxed);
+        if paused & PAUSED != 0 && self.beat().depth() == 0 {
+            self.paused.store(paused & !(PAUSED - 1), Ordering::SeqCst);
+        } else {
+            self.end();
+        }
     }
 
     #[inline]
@@ -181,15 +299,21 @@ impl HeartbeatState {
 
     /// Waits, on the watchdog's thread, until `deadline` (for ever without one), until it is
     /// woken from elsewhere ([`HeartbeatState::wake`]), or, if `wake_on_beat`, until the next beat after `seen`.
-    /// It may return early; the caller looks again.
+    /// It may return early; the caller looks again. `settled` is called before it sleeps without a time-out.
     // Every write to `wake_request` but the install's is a swap: for a plain store, loom knows too little of
     // the order between it and the other side's swap, and finds lost wake-ups that cannot happen.
-    pub fn listen(&self, seen: Beat, deadline: Option<u64>, wake_on_beat: bool) {
+    pub fn listen(
+        &self,
+        seen: Beat,
+        deadline: Option<u64>,
+        wake_on_beat: bool,
+        settled: impl FnOnce(),
+    ) {
         if wake_on_beat {
             self.wake_request.swap(1, Ordering::SeqCst);
         }
         if !wake_on_beat || self.beat() == seen {
-            self.wait(seen, deadline);
+            self.wait(seen, deadline, settled);
         }
         if wake_on_beat {
             self.wake_request.swap(0, Ordering::SeqCst);
@@ -197,10 +321,11 @@ impl HeartbeatState {
     }
 
     /// Without a deadline, waits for ever only if there is no beat after `seen` once stores have settled.
-    fn wait(&self, seen: Beat, deadline: Option<u64>) {
+    fn wait(&self, seen: Beat, deadline: Option<u64>, settled: impl FnOnce()) {
         let first = deadline.unwrap_or_else(|| clock::monotonic().saturating_add(SETTLES));
         let woken = self.wake_up.wait_until(first);
         if deadline.is_none() && !woken && self.beat() == seen {
+            settled();
             self.wake_up.wait();
         }
     }

@@ -91,3 +91,59 @@ fn a_guard_ends_the_turn_that_it_began() {
     assert_eq!((state.beat().depth(), state.beat().count()), (0, 4));
     assert!(state.beat().idle());
 }
+
+#[test]
+fn beats_of_other_threads_are_counted_and_change_nothing() {
+    let state = state();
+    let heart = state.install();
+    heart.begin();
+    std::thread::spawn(move || heart.turn(|| ()))
+        .join()
+        .unwrap();
+    assert_eq!((state.beat().depth(), state.beat().count()), (1, 1));
+    assert_eq!(state.strays(), 2);
+    heart.end();
+    assert!(state.beat().idle());
+    state.uninstall();
+    std::thread::spawn(move || heart.begin()).join().unwrap();
+    assert_eq!(state.strays(), 2, "one that is left over does nothing");
+}
+
+#[test]
+fn a_pause_is_rest_in_whatever_turns_and_they_go_on_after_it() {
+    let state = state();
+    let heart = state.install();
+    heart.begin();
+    heart.begin();
+    heart.pause();
+    assert!(state.beat().idle() && !state.beat().nested());
+    heart.turn(|| {
+        heart.pause();
+        assert!(state.beat().idle(), "a pause within a turn within a pause");
+        heart.resume();
+        assert_eq!(state.beat().depth(), 1);
+    });
+    heart.resume();
+    assert_eq!(state.beat().depth(), 2);
+    assert!(!state.beat().nested(), "its outer turn works");
+    heart.resume();
+    assert_eq!(state.beat().depth(), 2, "without a pause nothing resumes");
+    heart.end();
+    heart.end();
+    assert!(state.beat().idle());
+    heart.pause();
+    heart.resume();
+    assert!(state.beat().idle(), "no turn had begun");
+}
+
+#[test]
+fn a_ping_that_is_answered_within_a_pause_is_over_after_it() {
+    let state = state();
+    let heart = state.install();
+    assert!(state.ping() && !state.ping(), "one is under way at a time");
+    heart.pause();
+    assert!(!state.ping());
+    heart.answer();
+    heart.resume();
+    assert!(state.beat().idle());
+}

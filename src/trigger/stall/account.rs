@@ -58,29 +58,28 @@ impl Detector {
             true => Reason::Debugger,
             false => Reason::Background,
         };
-        let (lost, reason) =
-            if observation.held == Held::Modal || self.asleep && episode.modal.is_some() {
-                (interval, Reason::Modal)
-            } else if observation.held == Held::Stopped {
-                (interval, stopped)
-            } else if observation.held == Held::Recorder {
-                (interval, Reason::Recorder)
-            } else if late > self.timeout / 2 {
-                // A thread that is stopped is not ready to run: if one of the two was, the process was short of CPU.
+        let (lost, reason) = if observation.held == Held::Stopped {
+            (interval, stopped)
+        } else if observation.held == Held::Recorder {
+            (interval, Reason::Recorder)
+        } else if late > self.timeout / 2 {
+            let late = late.min(interval);
+            let waited = self.had_no_cpu(observation).min(late);
+            if same {
+                // Only the watchdog was late: a beat that stood still all the time is a freeze even so. The process was
+                // stopped for as long as neither it waited for a CPU nor the thread worked or did.
                 let delay = grown(observation.delay, self.last.delay);
-                let ready = self.had_no_cpu(observation).max(delay);
-                let used = if same { used } else { 0 };
-                if ready >= late / 2 {
-                    // Only the watchdog was late. A beat that stood still all the time is a freeze even
-                    // so; of one that did not, it is unknown how long it did.
-                    (if same { 0 } else { late.min(interval) }, Reason::Late)
-                } else {
-                    // Time on the thread's own CPU clock is no sleep of the process.
-                    (late.min(interval).saturating_sub(used), stopped)
-                }
+                let active = used.saturating_add(delay).saturating_sub(interval - late);
+                (late.saturating_sub(waited.max(active)), stopped)
+            } else if waited >= late / 2 {
+                // It is unknown for how long the beat stood still.
+                (late, Reason::Late)
             } else {
-                (0, Reason::Late)
-            };
+                (late, stopped)
+            }
+        } else {
+            (0, Reason::Late)
+        };
         episode.counted = episode.counted.saturating_add(interval - lost);
         episode.add(reason, lost);
         // The monotonic clock has left the machine's sleep out already.
@@ -91,16 +90,18 @@ impl Detector {
         let start = episode.from.midpoint(episode.first);
         // The monotonic clock leaves the machine's sleep out by itself; and if only the watchdog was
         // late, the thread's time went on.
-        let lost: u64 = [
-            Reason::Debugger,
-            Reason::Background,
-            Reason::Modal,
-            Reason::Recorder,
-        ]
-        .iter()
-        .map(|&reason| episode.not_counted[reason as usize])
-        .sum();
+        let lost: u64 = [Reason::Debugger, Reason::Background, Reason::Recorder]
+            .iter()
+            .map(|&reason| episode.not_counted[reason as usize])
+            .sum();
         let lasted = now.saturating_sub(start).saturating_sub(lost);
+        // Its start is known to within one time-out.
+        let least = if episode.stalled {
+            self.limit(episode)
+        } else {
+            0
+        };
+        let lasted = lasted.max(least);
         // The thread is idle again at the end, and its clocks are not read any more.
         let cpu = observation
             .cpu

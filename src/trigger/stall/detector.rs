@@ -5,6 +5,7 @@ use super::observation::{Decision, Held, Next, Observation};
 use super::outcome::{How, Reason, StallEndInfo};
 use super::settings::Stall;
 use crate::report::time::nanos;
+use crate::trigger::heartbeat::Beat;
 
 /// The detector. See the module's text.
 #[derive(Debug, Clone)]
@@ -23,6 +24,8 @@ pub struct Detector {
     /// True while the watchdog sleeps until it is woken.
     pub(super) asleep: bool,
     pub(super) episode: Option<Episode>,
+    /// Time for which nested run loops have waited within the outermost turn, nanoseconds.
+    modal: u64,
 }
 
 impl Detector {
@@ -39,6 +42,7 @@ impl Detector {
             active: observation.now,
             asleep: false,
             episode: None,
+            modal: 0,
         };
         detector.episode = Some(Episode {
             first: observation.now,
@@ -70,9 +74,10 @@ impl Detector {
             None => self.without_episode(observation, now, steps),
             Some(episode) => self.with_episode(episode, observation, now, interval, steps),
         };
-        if steps > 0 || !observation.beat.idle() {
+        if steps > 0 || !observation.rests() {
             self.active = now;
         }
+        let decision = self.without_modal(decision, observation, interval);
         let due = observation.due;
         // Clocks that were not read stand where they stood.
         self.last = Observation {
@@ -87,6 +92,26 @@ impl Detector {
             ..*observation
         };
         (decision, self.next(now, due))
+    }
+
+    /// Counts the time for which a nested run loop has waited; a turn that took long for that alone is no stall.
+    fn without_modal(
+        &mut self,
+        decision: Decision,
+        observation: &Observation,
+        interval: u64,
+    ) -> Decision {
+        if self.last.held == Held::Modal {
+            self.modal = self.modal.saturating_add(interval);
+        }
+        if !observation.beat.idle() {
+            return decision;
+        }
+        let waited = std::mem::take(&mut self.modal) >= self.threshold();
+        match decision {
+            Decision::Nothing | Decision::Forget if waited => Decision::Dropped(Reason::Modal),
+            decision => decision,
+        }
     }
 
     /// The monitor goes.
@@ -108,14 +133,14 @@ impl Detector {
 
     /// The last observation found nothing wrong.
     fn without_episode(&mut self, observation: &Observation, now: u64, steps: u64) -> Decision {
-        if steps == 0 && observation.beat.idle() {
+        if steps == 0 && observation.rests() {
             return Decision::Nothing;
         }
         // A turn has begun since the last observation; how long ago is known only where its begin woke the watchdog.
         let unseen = self.had_no_cpu(observation).min(now - self.last.now);
         let woken = self.asleep && steps == 1;
         let from = if woken {
-            now - unseen
+            now - unseen.max(observation.worked).min(now - self.last.now)
         } else {
             self.last.now.max(now.saturating_sub(self.timeout))
         };
@@ -123,7 +148,7 @@ impl Detector {
         if !woken {
             episode.add(Reason::Late, unseen);
         }
-        if observation.beat.idle() {
+        if observation.rests() {
             return self.over(episode, observation, now);
         }
         self.lasts(episode, observation, now, 0)
@@ -138,6 +163,11 @@ impl Detector {
         steps: u64,
     ) -> Decision {
         let tolerance = self.tolerance();
+        // A launch that is a stall already stays one.
+        episode.launch &= !observation.launched || episode.stalled;
+        if observation.launched && observation.beat == Beat::NONE {
+            return self.at_rest(episode, observation, now, interval, steps);
+        }
         match self.before_first_beat(&mut episode, observation, now, interval) {
             Launching::Works => {}
             Launching::Begins => interval = 0,
@@ -147,43 +177,8 @@ impl Detector {
             }
             Launching::Rests => return self.rests(episode, observation, now),
         }
-        if observation.beat.idle() {
-            let idle = match episode.idle {
-                Some(since) if steps == 0 => since,
-                _ => now,
-            };
-            if episode.idle.is_none() {
-                self.count(&mut episode, observation, now, interval, steps == 0);
-                // A short rest does not break an episode of slow turns, unless it was the launch or the last
-                // turn was a quick one.
-                if now - episode.turn_from + tolerance < self.timeout {
-                    return self.over(episode, observation, idle);
-                }
-                let proven = episode.launch || episode.exact || episode.stalled || steps == 0;
-                if !proven {
-                    match self.used(observation, interval) {
-                        TurnUse::Some => return self.over(episode, observation, idle),
-                        TurnUse::None => {
-                            episode.ambiguous = Some(AmbiguousTurn::at(
-                                episode.counted,
-                                now,
-                                now,
-                                observation.cpu,
-                            ))
-                        }
-                        TurnUse::All => {}
-                    }
-                }
-                episode.slow_end = Some(idle);
-            } else if steps > 0 {
-                return self.over(episode, observation, idle);
-            }
-            if episode.launch || steps > 2 || now - idle >= tolerance {
-                return self.over(episode, observation, idle);
-            }
-            episode.idle = Some(idle);
-            self.episode = Some(episode);
-            return Decision::Nothing;
+        if observation.rests() {
+            return self.at_rest(episode, observation, now, interval, steps);
         }
         let launched = episode.launch && observation.beat.depth() != observation.beat.count();
         if launched || steps > 2 {
@@ -208,10 +203,8 @@ impl Detector {
         }
         self.count(&mut episode, observation, now, interval, steps == 0);
         episode.delay = episode.delay.or(observation.delay);
-        episode.modal = match observation.held {
-            Held::Modal => Some(episode.modal.filter(|_| steps == 0).unwrap_or(now)),
-            _ => None,
-        };
+        // A nested loop is about to wait, or it is over: the next observation shows which.
+        episode.nested = (steps > 0 && observation.beat.nested()).then_some(now);
         if steps > 0 && !episode.launch {
             let began = if episode.idle.is_some() || episode.exact {
                 now
@@ -241,6 +234,55 @@ impl Detector {
             episode.turns = episode.turns.saturating_sub(1).max(1);
         }
         self.lasts(episode, observation, now, interval)
+    }
+
+    /// The thread waits for its next event: in its run loop, or in a nested one.
+    fn at_rest(
+        &mut self,
+        mut episode: Episode,
+        observation: &Observation,
+        now: u64,
+        interval: u64,
+        steps: u64,
+    ) -> Decision {
+        let tolerance = self.tolerance();
+        let nested = episode.nested.take();
+        let idle = match episode.idle.or(nested) {
+            Some(since) if steps == 0 => since,
+            _ => now,
+        };
+        if episode.idle.is_none() && (steps > 0 || nested.is_none()) {
+            self.count(&mut episode, observation, now, interval, steps == 0);
+            // A short rest does not break an episode of slow turns, unless it was the launch or the last
+            // turn was a quick one.
+            if now - episode.turn_from + tolerance < self.timeout {
+                return self.over(episode, observation, idle);
+            }
+            let proven = episode.launch || episode.exact || episode.stalled || steps == 0;
+            if !proven {
+                match self.used(observation, interval) {
+                    TurnUse::Some => return self.over(episode, observation, idle),
+                    TurnUse::None => {
+                        episode.ambiguous = Some(AmbiguousTurn::at(
+                            episode.counted,
+                            now,
+                            now,
+                            observation.cpu,
+                        ))
+                    }
+                    TurnUse::All => {}
+                }
+            }
+            episode.slow_end = Some(idle);
+        } else if episode.idle.is_some() && steps > 0 {
+            return self.over(episode, observation, idle);
+        }
+        if episode.launch || steps > 2 || now - idle >= tolerance {
+            return self.over(episode, observation, idle);
+        }
+        episode.idle = Some(idle);
+        self.episode = Some(episode);
+        Decision::Nothing
     }
 
     /// The episode goes on: perhaps it is a stall by now, or it is time for a stack.
@@ -285,7 +327,10 @@ impl Detector {
     ) -> Decision {
         if episode.stalled {
             // If quick turns came after the last slow one, it ended before them.
-            let end = episode.slow_end.map_or(end, |slow| slow.min(end));
+            let seen = self.last.now.saturating_sub(episode.turn_from);
+            let is_slow = episode.idle.is_none() && seen + self.tolerance() >= self.timeout;
+            let slow_end = episode.slow_end.filter(|_| !is_slow);
+            let end = slow_end.map_or(end, |slow| slow.min(end));
             let info = self.info(&episode, observation, end);
             return Decision::Ended(StallEndInfo {
                 info,
@@ -340,14 +385,15 @@ impl Detector {
         Episode {
             from,
             first: observation.now,
-            cpu: observation.cpu,
+            cpu: observation.cpu.saturating_sub(observation.worked),
             delay: observation.delay,
             launch,
             turns: 1,
             turn_from: from,
             ambiguous: None,
             slow_end: None,
-            modal: None,
+            nested: None,
+            planned: u64::MAX,
             idle: None,
             counted: observation.now.saturating_sub(from),
             not_counted: [0; Reason::ALL.len()],

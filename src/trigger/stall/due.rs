@@ -27,7 +27,8 @@ impl Detector {
             now + self.timeout
         };
         at = at.min(now + self.timeout);
-        let Some(episode) = &self.episode else {
+        let (threshold, launch) = (self.threshold(), self.launch);
+        let Some(episode) = &mut self.episode else {
             self.asleep = now.saturating_sub(self.active) >= REST_AFTER;
             return Next {
                 due: (!self.asleep).then_some(at),
@@ -41,7 +42,7 @@ impl Detector {
                 wake_on_beat: true,
             };
         }
-        if episode.idle.is_some() {
+        if episode.idle.is_some() || episode.nested.is_some() {
             return Next {
                 due: Some(now + tolerance),
                 wake_on_beat: true,
@@ -55,29 +56,29 @@ impl Detector {
                     wake_on_beat: true,
                 };
             }
-            let at = episode.next_sample.clamp(now + 1, now + STALL_PERIOD);
+            // A thread that is held is not sampled.
+            let is_ahead = episode.next_sample > now;
+            let at = if is_ahead {
+                episode.next_sample
+            } else {
+                now + self.timeout
+            };
             return Next {
-                due: Some(at),
+                due: Some(at.min(now + STALL_PERIOD)),
                 wake_on_beat: true,
             };
         }
-        if episode.modal.is_some_and(|since| now - since >= REST_AFTER) {
-            // A nested loop only ends after an event, whose turn wakes the watchdog.
-            self.asleep = true;
-            return Next {
-                due: None,
-                wake_on_beat: true,
-            };
-        }
-        let limit = self.limit(episode);
+        let limit = if episode.launch { launch } else { threshold };
         let rest = limit
             .saturating_sub(tolerance)
             .saturating_sub(episode.counted)
             .max(1);
+        let grown = std::mem::replace(&mut episode.planned, episode.counted) != episode.counted;
+        let wake_on_beat = episode.exact;
         let at = self.next_in_wait(now).unwrap_or(at);
         Next {
-            due: Some(at.min(now + rest)),
-            wake_on_beat: episode.exact,
+            due: Some(if grown { at.min(now + rest) } else { at }),
+            wake_on_beat,
         }
     }
 

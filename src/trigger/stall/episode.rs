@@ -20,8 +20,10 @@ pub(super) struct Episode {
     pub(super) ambiguous: Option<AmbiguousTurn>,
     /// Time at which the last slow turn that is over ended.
     pub(super) slow_end: Option<u64>,
-    /// Time since which a nested run loop waits.
-    pub(super) modal: Option<u64>,
+    /// Time of the observation before, if a nested turn had ended just then.
+    pub(super) nested: Option<u64>,
+    /// Time that was counted when the next observation was planned.
+    pub(super) planned: u64,
     /// Time since which the thread is idle between two turns of the episode.
     pub(super) idle: Option<u64>,
     pub(super) counted: u64,

@@ -28,6 +28,18 @@ pub struct Observation {
     pub held: Held,
     /// Kind of wait that the watched thread is in; needed only before its first beat.
     pub waits: Waits,
+    /// True once the app has reported that its launch is over.
+    pub launched: bool,
+    /// CPU time for which the thread had worked already when the turn of a ping was begun for it.
+    pub worked: u64,
+}
+
+impl Observation {
+    /// Returns true if the thread waits for its next event: in its run loop, in a nested one, or, after the launch, before
+    /// its first turn.
+    pub(super) fn rests(&self) -> bool {
+        self.beat.idle() || self.held == Held::Modal || self.launched && self.beat == Beat::NONE
+    }
 }
 
 /// A good reason for the watched thread not to beat.
