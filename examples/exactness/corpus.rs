@@ -27,6 +27,7 @@ pub struct Build {
 pub fn all() -> Vec<Corpus> {
     const KEEP: &str = "-fno-omit-frame-pointer";
     const OMIT: &str = "-fomit-frame-pointer";
+    const MARKED: &str = "-fswift-async-fp=always";
     vec![
         Corpus {
             name: "assembly",
@@ -129,6 +130,20 @@ pub fn all() -> Vec<Corpus> {
                 ],
             )),
             options: &[&["-O2", OMIT], &["-O0", KEEP]],
+        },
+        Corpus {
+            name: "async frames",
+            checked: 2,
+            in_table: true,
+            compiler: "clang",
+            source: "async.c",
+            library: None,
+            options: &[
+                &["-O1", KEEP, MARKED],
+                &["-O0", KEEP, MARKED],
+                &["-O2", KEEP, MARKED],
+                &["-Os", KEEP, MARKED],
+            ],
         },
         Corpus {
             name: "shapes",

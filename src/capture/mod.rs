@@ -15,6 +15,7 @@ mod section;
 mod stack;
 mod starts;
 mod table;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod unwind;

@@ -1,6 +1,7 @@
 //! Walking a stack: from registers to the chain of callers. Signal-safe, all of this module, once an [`Unwinder`] is
 //! made.
 
+mod extended;
 mod frame;
 mod guess;
 mod kept;
@@ -14,6 +15,7 @@ mod state;
 
 use std::ops::Range;
 
+use extended::Left;
 use state::WalkState;
 
 use super::cfi::{Fault, RowContext};
@@ -24,6 +26,7 @@ use super::loaded_image::look_anew;
 use super::memory::{Memory, Missing};
 use super::registers::{Arch, Registers};
 use super::rule::{Base, KnownRule, Rule, RuleCache, RuleSource, RuleWord};
+use super::tasks::{AsyncFrame, without_mark};
 use crate::report::model::{Found, RawFrame, WalkEnd};
 
 /// Most frames of a walk: a stack of 8 MiB has no more.
@@ -145,6 +148,7 @@ impl Unwinder {
             budget: scan::BUDGET,
             given: 0,
             quick_until: 0,
+            task: None,
             ended: None,
         }
     }
@@ -179,6 +183,8 @@ pub struct Walk<'a, M: ?Sized> {
     given: u32,
     /// Count of frames given up to which a short rule is all that a frame needs; 0 if nothing is known of the next one.
     quick_until: u32,
+    /// The frame before the one that was given last, if it is of an async function.
+    task: Option<AsyncFrame>,
     ended: Option<WalkEnd>,
     /// The last field: what is not on the usual way takes it as [`dyn Memory`](Memory), and is compiled once.
     memory: M,
@@ -229,6 +235,13 @@ impl<M: ?Sized> Walk<'_, M> {
         })
     }
 
+    /// Takes the place of the async context of the frame before the one that was given last; `None` if that frame is no
+    /// async function's.
+    #[allow(dead_code, reason = "async callers are not in reports yet")]
+    pub(crate) fn take_async_frame(&mut self) -> Option<AsyncFrame> {
+        self.task.take()
+    }
+
     /// The registers of the frame that was given last, as far as they are known.
     pub fn registers(&self) -> Registers {
         self.state.all()
@@ -266,6 +279,10 @@ impl Walk<'_, dyn Memory + '_> {
         if self.ended.is_some() {
             return None;
         }
+        self.task = None;
+        if self.given == 1 && self.exact && self.is_before_mark() {
+            self.task = Some(AsyncFrame::Unknown);
+        }
         if self.given > 0
             && let Err(end) = self.step()
         {
@@ -295,10 +312,19 @@ impl Walk<'_, dyn Memory + '_> {
     /// Leaves the frame that the state stands at, by the rule that holds there.
     #[inline]
     fn step(&mut self) -> Result<(), WalkEnd> {
+        let left = Left {
+            pc: self.state.pc,
+            fp: self.state.fp,
+            exact: self.state.exact,
+        };
         match self.here.word.frame_rule() {
-            Some(usual) if self.way == Way::Short => self.leave_by_frame(usual),
-            _ => self.leave_otherwise(),
+            Some(usual) if self.way == Way::Short => self.leave_by_frame(usual)?,
+            _ => self.leave_otherwise()?,
         }
+        if without_mark(self.state.fp).is_some() {
+            self.take_off_mark(left);
+        }
+        Ok(())
     }
 
     #[cold]

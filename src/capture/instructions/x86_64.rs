@@ -114,6 +114,19 @@ fn effects(i: &Encoding, at: u64) -> Option<[Op; 2]> {
     let operand = operand(i);
     let whole = i.is_wide() && i.map == 0;
     match (i.opcode, operand) {
+        // bts and btr of one bit
+        (0xba, Operand::Register(to)) if i.map == 1 && i.is_wide() && matches!(group, 5 | 6) => {
+            let bit = 1u64 << (i.immediate & 63);
+            let set = if group == 5 { bit } else { 0 };
+            one(Op::Set(
+                to,
+                Written::Bits {
+                    of: to,
+                    keep: !bit,
+                    set,
+                },
+            ))
+        }
         _ if i.map != 0 => None,
         (0x8f, Operand::Register(to)) => pop(to),
         (0x8f, Operand::Memory(to)) => Some([move_sp(8), store(None, to)]),

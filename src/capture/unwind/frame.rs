@@ -4,6 +4,7 @@ use super::{Walk, end_of};
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::rule::{Base, FrameRule};
+use crate::capture::tasks::without_mark;
 use crate::report::model::{Found, RawFrame, WalkEnd};
 
 /// Most steps of a walk to a lower stack pointer, as at the entry of a coroutine, a grown stack or a handler on an
@@ -23,7 +24,7 @@ impl<M: Memory> Walk<'_, M> {
             Some(words) => self.memory.read(slot(words)).ok()?,
             None => self.state.fp,
         };
-        if pc == 0 || cfa <= self.state.sp {
+        if pc == 0 || cfa <= self.state.sp || without_mark(fp).is_some() {
             return None;
         }
         let here = self.unwinder.cache.caller(self.here, pc - 1)?;

@@ -4,7 +4,7 @@
 //! own (LuaJIT, GHC) enter it by assembly whose one row holds behind its prologue. On the way in and out it leads
 //! anywhere, at times behind a call in known code.
 
-use super::{Unwinder, Walk};
+use super::{Unwinder, Walk, extended};
 use crate::capture::flow::{self, Code};
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
@@ -45,9 +45,15 @@ impl Walk<'_, dyn Memory + '_> {
             }
             Some(image) => {
                 let found = self.rule_of_elf(image, image.svma(address));
-                match self.state.exact && self.is_constant_over_moves(image, found.rule()) {
-                    true => RuleWord::new(found.rule().guessed(), RuleSource::Instructions),
-                    false => found,
+                let extended = extended::rule_of_elf(image, self.arch, address);
+                match extended.filter(|_| self.state.exact && found.frame_rule().is_some()) {
+                    Some(rule) => RuleWord::new(rule, RuleSource::Instructions),
+                    None if self.state.exact
+                        && self.is_constant_over_moves(image, found.rule()) =>
+                    {
+                        RuleWord::new(found.rule().guessed(), RuleSource::Instructions)
+                    }
+                    None => found,
                 }
             }
             None => RuleWord::new(Rule::Nothing, RuleSource::Guess),
