@@ -1,8 +1,9 @@
 //! Debug files by UUID or build id: those that were given, and on Linux those of the system.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -27,7 +28,7 @@ const OPEN_IMAGES: usize = 64;
 /// The folders and files that are searched for debug information, and the results so far. `Send + Sync`.
 pub struct DebugFiles {
     /// Objects by UUID or build id; those that have none together.
-    index: FxHashMap<Vec<u8>, Vec<FoundObject>>,
+    index: BTreeMap<Vec<u8>, Vec<FoundObject>>,
     /// The ids in it, by file name.
     names: FxHashMap<OsString, BTreeSet<Vec<u8>>>,
     /// Images given by their own path that have nothing to name functions by.
@@ -101,7 +102,7 @@ impl DebugFiles {
             limit: OPEN_IMAGES,
         };
         DebugFiles {
-            index: FxHashMap::default(),
+            index: BTreeMap::new(),
             names: FxHashMap::default(),
             nameless: Vec::new(),
             follow_links: false,
@@ -325,7 +326,7 @@ impl DebugFiles {
             let found = open_by_id(path, &image.id).ok().flatten();
             files.extend(found.and_then(|object| self.debug_file(object)));
         };
-        for entry in self.index.get(&image.id).into_iter().flatten() {
+        for entry in self.entries(&image.id) {
             if image.id.is_empty() && image.text_hash.is_some() {
                 files.extend(self.without_id(&entry.path, image));
             }
@@ -372,6 +373,20 @@ impl DebugFiles {
         })
     }
 
+    /// The objects of this id; of a build id's front, as far as it goes for a GUID, those of the whole.
+    fn entries(&self, id: &[u8]) -> impl Iterator<Item = &FoundObject> {
+        let known = self.index.get(id);
+        let longer = self
+            .index
+            .range::<[u8], _>((Bound::Excluded(id), Bound::Unbounded));
+        let longer = longer.take_while(|(other, _)| other.starts_with(id));
+        let longer = longer.filter(move |(other, _)| known.is_none() && is_front(id, other));
+        known
+            .into_iter()
+            .chain(longer.map(|(_, entries)| entries))
+            .flatten()
+    }
+
     /// The image in this file, where neither it nor the report knows an id: its text must be the one
     /// that ran, if the report says which that was.
     fn without_id(&self, path: &Path, image: &Image) -> Option<DebugFile> {
@@ -410,5 +425,10 @@ fn open_by_id(path: &Path, id: &[u8]) -> Result<Option<ObjectFile>, Error> {
         return dyld_cache::image(path, &bytes, id);
     }
     let mut objects = object_file::open_bytes(path, bytes)?.into_iter();
-    Ok(objects.find(|object| object.id == id))
+    Ok(objects.find(|object| object.id == id || is_front(id, &object.id)))
+}
+
+/// Returns true if `id` is what fits into a GUID of a longer build id: other recorders have no more of it.
+fn is_front(id: &[u8], build_id: &[u8]) -> bool {
+    id.len() == 16 && build_id.len() > 16 && build_id.starts_with(id)
 }

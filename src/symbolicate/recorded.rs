@@ -13,6 +13,9 @@ use crate::report::model::Thread;
 /// and names: a list of objects, each with the index of its `frame`.
 pub(crate) const FRAME_FIELDS: &str = "frame_fields";
 
+/// The key in them for the bytes from the frame's symbol to its address.
+pub(crate) const SYMBOL_OFFSET: &str = "symbolLocation";
+
 /// Of one thread, by the index of the physical frame.
 pub(super) struct Recorded<'a> {
     thread: &'a Thread,
@@ -33,6 +36,17 @@ impl<'a> Recorded<'a> {
             }
         }
         Recorded { thread, fields }
+    }
+
+    /// Bytes from the beginning of the frame's function to its address.
+    pub(super) fn offset(&self, index: usize) -> Option<u64> {
+        self.thread.frames.get(index)?.name.as_ref()?;
+        let mut entries = self.fields.get(&(index as u64))?.iter();
+        let own = entries.rfind(|entry| field(entry, "inlined").is_none())?;
+        match field(own, SYMBOL_OFFSET)? {
+            Value::Unsigned(offset) => Some(*offset),
+            _ => None,
+        }
     }
 
     /// The functions at a frame, innermost first; empty where the report has none.

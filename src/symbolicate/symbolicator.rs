@@ -152,17 +152,18 @@ impl ReportRun<'_> {
             offset,
             frames,
         };
+        let offset = || recorded.offset(index);
         let recorded = || recorded.frames(index);
         let images = &self.report.images;
         let image = frame.image.and_then(|at| images.get(at as usize));
         let pc = Pc::of_frame(self.report, thread, index);
         let (Some(at), Some(image), Some(pc)) = (frame.image, image, pc) else {
-            return physical(None, None, None, recorded());
+            return physical(None, None, offset(), recorded());
         };
         let is_late = |deadline| Instant::now() >= deadline;
         if self.deadline.is_some_and(is_late) {
             self.late += 1;
-            return physical(Some(at), None, None, recorded());
+            return physical(Some(at), None, offset(), recorded());
         }
         let find = || self.symbolicator.files.find(image);
         let files = self.images[at as usize].get_or_insert_with(find);
@@ -176,7 +177,7 @@ impl ReportRun<'_> {
         let own = svma(frame.pc);
         let files = files.as_ref();
         let Some(answer) = files.and_then(|files| files.lookup(svma(pc.lookup()))) else {
-            return physical(Some(at), Some(own), None, recorded());
+            return physical(Some(at), Some(own), offset(), recorded());
         };
         let offset = answer.entry.and_then(|entry| own.checked_sub(entry));
         let mut frames = answer.into_owned().frames;
@@ -227,12 +228,65 @@ fn is_virtual(image: &Image) -> bool {
         || image.name.contains("linux-gate")
 }
 
-/// Returns true if a path belongs to the operating system.
+/// Returns true if the operating system, an SDK, a simulator or a compiler's toolchain owns a path.
 pub(crate) fn is_system(path: &str) -> bool {
     #[rustfmt::skip]
-    const SYSTEM: [&str; 9] = [
+    const SYSTEM: [&str; 13] = [
         "/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/libexec/", "/System/",
-        "/Library/Apple/", "/private/preboot/", "/snap/core",
+        "/Library/Apple/", "/private/preboot/", "/snap/core", "/AppleInternal/", "/Developer/",
+        "/private/var/db/", "/cores/",
     ];
-    SYSTEM.iter().any(|prefix| path.starts_with(prefix)) || path.contains(".simruntime/")
+    // Simulators' runtimes, SDKs, platforms, Xcode itself, toolchains.
+    #[rustfmt::skip]
+    const WITHIN: [&str; 12] = [
+        ".simruntime/", ".sdk/System/", ".sdk/usr/", ".platform/Developer/", ".xctoolchain/",
+        "/Contents/Developer/", "/Contents/SharedFrameworks/", "/Developer/CommandLineTools/",
+        "/CoreSimulator/Profiles/", "/CoreSimulator/Volumes/", "/usr/lib/swift/", "/usr/lib/swift_static/",
+    ];
+    SYSTEM.iter().any(|prefix| path.starts_with(prefix))
+        || WITHIN.iter().any(|part| path.contains(part))
+        || is_redacted_runtime(path)
+}
+
+/// Returns true for what a simulator's runtime holds, on a disk of its own, as reports write it where they hide folders:
+/// `/Volumes/VOLUME/*/UIKitCore.framework/UIKitCore`. Apps lie in bundles.
+fn is_redacted_runtime(path: &str) -> bool {
+    let rest = path.strip_prefix("/Volumes/VOLUME/*/");
+    let is_bundle = |part: &str| {
+        [".app", ".appex", ".xctest"]
+            .iter()
+            .any(|end| part.ends_with(end))
+    };
+    rest.is_some_and(|rest| !rest.split('/').any(is_bundle))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_system;
+
+    #[test]
+    fn a_path_is_the_systems_or_the_apps() {
+        for path in [
+            "/System/Library/Frameworks/UIKit.framework/UIKit",
+            "/Volumes/VOLUME/*/UIKitCore.framework/UIKitCore",
+            "/Volumes/VOLUME/*/libobjc.A.dylib",
+            "/Library/Developer/CoreSimulator/Volumes/iOS_22A/Library/Developer/CoreSimulator/Profiles/Runtimes/iOS 18.0.simruntime/Contents/Resources/RuntimeRoot/usr/lib/dyld_sim",
+            "/Applications/Xcode.app/Contents/Developer/Platforms/iPhoneSimulator.platform/Developer/SDKs/iPhoneSimulator12.0.sdk/System/Library/Frameworks/UIKit.framework/UIKit",
+            "/Applications/Xcode.app/Contents/Developer/Platforms/iPhoneOS.platform/Developer/Library/Frameworks/XCTest.framework/XCTest",
+            "/Applications/Xcode.app/Contents/Developer/Toolchains/XcodeDefault.xctoolchain/usr/lib/swift-5.5/macosx/libswift_Concurrency.dylib",
+            "/opt/swift/usr/lib/swift/linux/libFoundation.so",
+        ] {
+            assert!(is_system(path), "{path}");
+        }
+        for path in [
+            "/Applications/kiosk.app/Contents/MacOS/kiosk",
+            "/Users/USER/*/kiosk.app/kiosk",
+            "/Volumes/VOLUME/*/kiosk.app/Frameworks/Till.framework/Till",
+            "/Users/ann/Library/Developer/CoreSimulator/Devices/11111111-2222-3333-4444-555555555555/data/Containers/Bundle/Application/1/kiosk.app/kiosk",
+            "/private/var/containers/Bundle/Application/1/kiosk.app/Frameworks/Till.framework/Till",
+            "/usr/bin/till",
+        ] {
+            assert!(!is_system(path), "{path}");
+        }
+    }
 }

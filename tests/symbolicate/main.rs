@@ -34,6 +34,7 @@ mod group_top;
 mod hostile;
 mod imported_kinds;
 mod imported_reports;
+mod imported_table;
 #[cfg(target_os = "linux")]
 mod keep_debug_files;
 #[cfg(target_os = "linux")]

@@ -6,10 +6,12 @@ use super::Owner;
 use crate::symbolicate::frame::{PhysicalFrame, Symbolicated, image_file_name};
 use crate::symbolicate::kept::KnownTexts;
 
-/// Compilers have no file for what they make themselves: `<compiler-generated>`, which Apple's reports write `/<…>`.
-pub(super) fn is_made_up(file: &str) -> bool {
-    let file = file.trim_start_matches('/');
-    file.is_empty() || file.starts_with('<') && file.ends_with('>')
+/// Returns true if a file says whose code it has: not the name alone, as Apple's texts have it, and none of those that
+/// compilers have for what they make themselves: `<compiler-generated>`, which Apple's reports write `/<…>`.
+pub(super) fn says_whose(file: &str) -> bool {
+    let rest = file.trim_start_matches('/');
+    let is_made_up = rest.is_empty() || rest.starts_with('<') && rest.ends_with('>');
+    file.contains(['/', '\\']) && !is_made_up
 }
 
 /// Whose code a source file is, and the package of the app's or another's in whose folder it lies: see [`package_of`].

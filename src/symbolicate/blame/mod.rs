@@ -6,13 +6,14 @@
 
 mod file;
 mod name;
+mod throw;
 
 pub(crate) use super::frame::Owner;
 use super::frame::{
     Frame, KnownOwners, PhysicalFrame, Source, Stack, Symbolicated, image_file_name,
 };
 use crate::report::EventKind;
-use file::{is_made_up, is_package, kept_of_file, of_file};
+use file::{is_package, kept_of_file, of_file, says_whose};
 use name::{kept_of_name, of_image};
 
 /// Folders of this recorder's sources that are kept: a program has one or two.
@@ -36,10 +37,16 @@ impl<'a> Blamed<'a> {
         })
         .unwrap_or("???")
     }
+
+    /// Returns true for a function that does nothing but throw or abort.
+    pub fn is_throw(&self) -> bool {
+        let name = self.frame.and_then(|frame| frame.function.as_deref());
+        name.is_some_and(throw::is_throw)
+    }
 }
 
 /// The app's innermost frame of a stack; else the innermost of its libraries' that has a name; else the
-/// innermost that has one; else the innermost.
+/// innermost that has one; else the innermost. Never one that throws or aborts.
 pub(crate) fn blamed<'a>(of: &'a Symbolicated, stack: &'a Stack) -> Option<Blamed<'a>> {
     let worth = |blamed: &Blamed<'_>| match owner(of, blamed.physical, blamed.frame) {
         Owner::App => 0,
@@ -47,8 +54,9 @@ pub(crate) fn blamed<'a>(of: &'a Symbolicated, stack: &'a Stack) -> Option<Blame
         Owner::Library => 1,
         _ => 2,
     };
+    let frames = each(stack).skip(handling(of, stack));
     // Of those worth the same, the first.
-    each(stack).skip(handling(of, stack)).min_by_key(worth)
+    frames.filter(|frame| !frame.is_throw()).min_by_key(worth)
 }
 
 /// Count of the innermost source frames that are a panic's own handling: hooks of any crate, up to the function
@@ -98,7 +106,7 @@ pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&
         Some(name) if !is_named_like_the_app(of, name) => kept_of_name(name),
         _ => Owner::App,
     };
-    let Some(file) = frame.and_then(|frame| frame.file.as_ref().filter(|file| !is_made_up(file)))
+    let Some(file) = frame.and_then(|frame| frame.file.as_ref().filter(|file| says_whose(file)))
     else {
         return by_name();
     };

@@ -215,8 +215,13 @@ pub(super) fn words<'a>(
         EventKind::Panic => thread,
         _ => name,
     };
+    let subtype = event.extra.iter().find_map(|(key, value)| match value {
+        Value::Text(text) if key == "subtype" => Some(text.as_str()),
+        _ => None,
+    });
     let words = [
         (named, event.name.as_deref()),
+        ("Subtype", subtype),
         ("Message", event.message.as_deref()),
         ("Location", event.location.as_deref()),
         ("Reason", report.reason()),

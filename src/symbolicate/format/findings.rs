@@ -20,7 +20,7 @@ use crate::symbolicate::group::{Group, Member, RECIPE, key_text, thread_in_quest
 pub(super) struct Findings {
     /// `stall in till::parse`.
     pub title: String,
-    /// The function of the frame to blame; of one without a name, its image.
+    /// The function of the frame to blame; of one without a name, its image and the offset there.
     pub blame: Option<String>,
     /// Index of the thread that it is about.
     pub thread: Option<usize>,
@@ -32,7 +32,7 @@ impl Findings {
         let member = Member::new(origin, of);
         Findings {
             title: title(member.kind, &member.stack),
-            blame: to_blame(of).map(|found| found.name(of).to_owned()),
+            blame: to_blame(of).map(|found| blame_text(of, &found)),
             thread: thread_in_question(&of.report),
             member,
         }
@@ -74,6 +74,22 @@ pub(super) fn to_blame(of: &Symbolicated) -> Option<Blamed<'_>> {
     let thread = || of.threads.get(thread_in_question(&of.report)?);
     let sample = heaviest(of).and_then(|(index, ..)| of.samples.get(index));
     blamed(of, sample.or_else(thread)?)
+}
+
+/// The function of a frame to blame; of one without a name, `kiosk + 14442`.
+pub(super) fn blame_text(of: &Symbolicated, found: &Blamed<'_>) -> String {
+    let name = found.name(of).to_owned();
+    let is_named = found.frame.is_some_and(|frame| frame.function.is_some());
+    match of
+        .image(found.physical)
+        .filter(|image| !is_named && image.base != 0)
+    {
+        Some(image) => match found.physical.pc.checked_sub(image.base) {
+            Some(offset) => format!("{name} + {offset}"),
+            None => name,
+        },
+        None => name,
+    }
 }
 
 /// Whose code a frame is, as a word.

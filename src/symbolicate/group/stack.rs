@@ -118,7 +118,10 @@ fn long_way<'a>(
 
 /// A stack normalised, outermost first.
 fn outermost(report: &Symbolicated, stack: &Stack) -> Vec<Arc<str>> {
-    let frames = each(stack).skip(handling(report, stack));
+    let frames = || each(stack).skip(handling(report, stack));
+    // Where nothing but throwing is known, that.
+    let any_other = frames().any(|frame| !frame.is_throw());
+    let frames = frames().filter(|frame| !any_other || !frame.is_throw());
     let owned = |frame: Blamed<'_>| owner(report, frame.physical, frame.frame);
     let mut all = Vec::with_capacity(2 * stack.frames.len());
     all.extend(frames.map(|frame| (frame, owned(frame))));

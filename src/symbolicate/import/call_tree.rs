@@ -310,6 +310,12 @@ impl CallTree {
         // The limit, and by how much it was passed.
         event.message = labels.text("CPU|Writes|Wakeups");
         event.reason = labels.text("Action taken");
+        let action = event
+            .reason
+            .as_deref()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        event.fatal = action.contains("killed") || action.contains("terminated");
         let duration = duration.as_deref().and_then(values::duration);
         if let Some(nanoseconds) = duration.filter(|_| !what.is_empty()) {
             draft.lasted(nanoseconds);

@@ -6,16 +6,18 @@ use super::draft::{Draft, frame};
 use super::fields::{Fields, keep_frames};
 use super::lines::{Line, image_line, stack_line};
 use super::text::LabelledText;
-use super::{Layout, LineNumbers, starts_a_line, values};
+use super::titles::{ExceptionStack, Section, ThreadTitleKind, known_label, thread_title, title};
+use super::{Layout, LineNumbers, names, starts_a_line, values};
 use crate::report::{DamageKind, EventKind, Image, Reading, Thread, Value};
+use crate::symbolicate::recorded::SYMBOL_OFFSET;
 
 /// Returns true if the text looks like one: two of its labels at the beginning of lines.
 pub(super) fn is_one(front: &[u8]) -> bool {
     #[rustfmt::skip]
-    const LABELS: [&[u8]; 11] = [
+    const LABELS: [&[u8]; 12] = [
         b"Incident Identifier:", b"CrashReporter Key:", b"Process:", b"Identifier:",
         b"Exception Type:", b"Code Type:", b"OS Version:", b"Report Version:", b"Date/Time:",
-        b"Thread 0", b"Binary Images:",
+        b"Thread 0", b"Binary Images:", b"Crash Reporter Key:",
     ];
     let lines = front.split(|c| *c == b'\n');
     let labelled = lines.filter(|line| LABELS.iter().any(|label| starts_a_line(line, label)));
@@ -45,16 +47,17 @@ pub(super) fn read(text: &str, header: Fields, lines: LineNumbers<'_>) -> Readin
     page.finish(draft, Layout::CrashText)
 }
 
-/// The part of the text that is being read.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-enum TextState {
-    #[default]
-    Head,
-    Thread,
-    Exception,
-    Registers,
-    Images,
-    Other,
+/// Adds the stack of an exception that a report of another layout has as lines of this one. Where the report has its
+/// own stack of it, this one is kept as a thread.
+pub(super) fn stack_in_words(draft: &mut Draft, text: &str, number: usize) {
+    let mut crash = CrashText {
+        section: Section::Exception(ExceptionStack::Specific(number as u64)),
+        ..CrashText::default()
+    };
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        crash.line(line, 0);
+    }
+    crash.stacks(draft);
 }
 
 #[derive(Default)]
@@ -62,12 +65,13 @@ struct CrashText {
     page: LabelledText,
     threads: Vec<Thread>,
     current: Option<usize>,
-    state: TextState,
-    exception: Thread,
+    section: Section,
+    /// Stacks of exceptions.
+    thrown: BTreeMap<ExceptionStack, (Thread, FrameFields)>,
     /// True if the line above is of a function that was inlined.
     inlined: bool,
-    /// Fields of the lines of each thread, by its index in `threads`; of the exception, without one.
-    left: BTreeMap<Option<usize>, Vec<(usize, Fields)>>,
+    /// Fields of the lines of each thread, by its index in `threads`.
+    left: BTreeMap<usize, FrameFields>,
     /// Index in `threads` of each thread number.
     by_number: BTreeMap<u64, usize>,
     /// Images that are listed.
@@ -76,7 +80,13 @@ struct CrashText {
     has_list: bool,
     /// Images as frames tell of them: by base, the name and the highest address seen in it.
     bases: BTreeMap<u64, (String, u64)>,
+    /// The name of the image of each address, where its line has no base.
+    names: BTreeMap<u64, String>,
+    /// Messages of traps.
+    trapped: Option<String>,
 }
+
+type FrameFields = Vec<(usize, Fields)>;
 
 impl CrashText {
     fn line(&mut self, line: &str, number: usize) {
@@ -85,85 +95,119 @@ impl CrashText {
         let is_image = image.is_some();
         self.images.extend(image);
         if trimmed.is_empty() {
-            if matches!(self.state, TextState::Thread | TextState::Exception) {
-                self.state = TextState::Other;
+            return self.empty_line();
+        }
+        if line.starts_with("Thread ") && self.thread_title(trimmed, number) {
+            return;
+        }
+        if let Some(section) = title(trimmed) {
+            self.has_list |= section == Section::Images;
+            self.section = section;
+            if section == Section::Other {
+                self.page.keep(line);
             }
             return;
         }
-        if line.starts_with("Thread ") && self.thread_title(trimmed) {
-            return;
-        }
-        if is_images_title(trimmed) {
-            (self.state, self.has_list) = (TextState::Images, true);
-            return;
-        }
-        const EXCEPTIONS: [&str; 3] = [
-            "Last Exception Backtrace:",
-            "Application Specific Backtrace 0:",
-            "Application Specific Backtrace 1:",
-        ];
-        if EXCEPTIONS.contains(&trimmed) {
-            self.state = TextState::Exception;
-            return;
-        }
-        let state = self.state;
-        match state {
-            TextState::Thread | TextState::Exception => {
-                if let Some(found) = stack_line(trimmed) {
-                    self.frame(found);
-                } else if self.state == TextState::Exception && trimmed.starts_with('(') {
-                    self.bare_addresses(trimmed);
-                } else {
-                    // A frame has a number in front; other lines are remarks.
-                    if trimmed.starts_with(|c: char| c.is_ascii_digit()) {
-                        self.page.unread.push(number);
-                    }
-                    self.page.keep(line);
-                }
+        let section = self.section;
+        match section {
+            Section::Message | Section::Reason if known_label(trimmed).is_some() => {
+                self.section = Section::Labels;
+                self.label(line);
             }
-            TextState::Registers if self.registers(trimmed) => {}
-            TextState::Images if is_image => {}
-            TextState::Head | TextState::Other if self.page.label(line) => {}
+            Section::Message => self.page.message.push(trimmed.to_owned()),
+            Section::Reason => self.page.reason.push(trimmed.to_owned()),
+            Section::Thread | Section::Exception(_) => self.stack_line(line, number),
+            Section::Registers if self.registers(trimmed) => {}
+            Section::Images if is_image => {}
+            Section::Labels | Section::Other => self.label(line),
             _ => self.page.keep(line),
         }
     }
 
-    /// `Thread 0 name:  …`, `Thread 0 Crashed:: Dispatch queue: …`, `Thread 0:`,
-    /// `Thread 0 crashed with ARM Thread State (64-bit):`.
-    fn thread_title(&mut self, line: &str) -> bool {
-        let Some(rest) = line.strip_prefix("Thread ") else {
+    /// Ends a part, unless it is a message within quotation marks.
+    fn empty_line(&mut self) {
+        let message = &self.page.message;
+        let is_open = || {
+            let quoted = message.iter().any(|line| line.contains("reason: '"));
+            quoted && message.last().is_some_and(|line| !line.ends_with('\''))
+        };
+        self.section = match self.section {
+            Section::Message if is_open() => Section::Message,
+            Section::Images => Section::Images,
+            _ => Section::Labels,
+        };
+    }
+
+    fn label(&mut self, line: &str) {
+        if let Some((key, value)) = known_label(line.trim()) {
+            match key {
+                "Application Specific Information" => {
+                    self.section = Section::Message;
+                    self.page.message.push(value.to_owned());
+                    return;
+                }
+                "Termination Reason" | "Termination Description" => self.section = Section::Reason,
+                _ => {}
+            }
+        }
+        if !self.page.label(line) {
+            self.page.keep(line);
+        }
+    }
+
+    fn stack_line(&mut self, line: &str, number: usize) {
+        let trimmed = line.trim();
+        if let Some(found) = stack_line(trimmed) {
+            self.frame(found);
+        } else if let Section::Exception(of) = self.section
+            && trimmed.starts_with('(')
+        {
+            self.bare_addresses(of, trimmed);
+        } else {
+            // A frame has a number in front; other lines are remarks.
+            if trimmed.starts_with(|c: char| c.is_ascii_digit()) {
+                self.page.unread.push(number);
+            }
+            self.page.keep(line);
+        }
+    }
+
+    fn thread_title(&mut self, line: &str, number: usize) -> bool {
+        let Some(title) = thread_title(line) else {
             return false;
         };
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let Ok(number) = rest[..digits].parse::<u64>() else {
-            return false;
-        };
-        let rest = rest[digits..].trim_start();
-        if let Some(name) = rest.strip_prefix("name:") {
-            let at = self.fresh(number);
-            self.threads[at].name = Some(name.trim().to_owned()).filter(|n| !n.is_empty());
-            return true;
+        match title.kind {
+            ThreadTitleKind::Name(name) => {
+                let at = self.fresh(title.number);
+                self.threads[at].name = Some(name.to_owned()).filter(|n| !n.is_empty());
+                self.section = Section::Labels;
+            }
+            ThreadTitleKind::Registers => {
+                self.current = Some(self.numbered(title.number));
+                self.section = Section::Registers;
+            }
+            ThreadTitleKind::Frames {
+                is_about,
+                name,
+                unknown,
+            } => {
+                if !unknown.is_empty() {
+                    // A message may have such a line.
+                    if self.section == Section::Message {
+                        return false;
+                    }
+                    self.page.unread_titles.push(number);
+                }
+                let at = self.fresh(title.number);
+                let thread = &mut self.threads[at];
+                thread.crashed |= is_about;
+                if !name.is_empty() && thread.name.is_none() {
+                    thread.name = Some(name.to_owned());
+                }
+                self.current = Some(at);
+                self.section = Section::Thread;
+            }
         }
-        if rest.starts_with("crashed with") {
-            self.current = Some(self.numbered(number));
-            self.state = TextState::Registers;
-            return true;
-        }
-        // `Attributed`: what a simulated crash is about; `Highlighted`: the same in some years' layouts.
-        let marks = ["Crashed:", "Attributed:", "Highlighted:"];
-        let marked = marks.iter().find_map(|mark| rest.strip_prefix(mark));
-        let Some(rest) = marked.or_else(|| rest.strip_prefix(':')) else {
-            return false;
-        };
-        let at = self.fresh(number);
-        let thread = &mut self.threads[at];
-        thread.crashed |= marked.is_some();
-        let name = rest.trim_start_matches(':').trim();
-        if !name.is_empty() && thread.name.is_none() {
-            thread.name = Some(name.to_owned());
-        }
-        self.current = Some(at);
-        self.state = TextState::Thread;
         true
     }
 
@@ -192,20 +236,46 @@ impl CrashText {
     }
 
     fn frame(&mut self, line: Line<'_>) {
-        let found = frame(line.pc, None, line.name.map(str::to_owned));
-        if let Some(base) = line.base.filter(|base| *base != 0 && line.image != "???") {
-            let seen = self.bases.entry(base);
-            let seen = seen.or_insert_with(|| (line.image.to_owned(), line.pc));
-            seen.1 = seen.1.max(line.pc);
+        let name = line.name().map(str::to_owned);
+        let message = line.symbol.and_then(names::trap_message);
+        if let Some(message) = message {
+            self.trapped.get_or_insert_with(|| message.to_owned());
         }
-        let inlined = std::mem::replace(&mut self.inlined, line.inlined);
-        let current = self.current.filter(|_| self.state != TextState::Exception);
-        let thread = match self.state {
-            TextState::Exception => Some(&mut self.exception),
-            _ => current.and_then(|at| self.threads.get_mut(at)),
+        let has_image = names::function(line.image, None).is_some();
+        match line.base.filter(|base| *base != 0) {
+            Some(base) if has_image => {
+                let seen = self.bases.entry(base);
+                let seen = seen.or_insert_with(|| (line.image.to_owned(), line.pc));
+                seen.1 = seen.1.max(line.pc);
+            }
+            None if has_image => {
+                self.names
+                    .entry(line.pc)
+                    .or_insert_with(|| line.image.to_owned());
+            }
+            _ => {}
+        }
+        let is_after_inlined =
+            std::mem::replace(&mut self.inlined, line.inlined && message.is_none());
+        if line.inlined && name.is_none() {
+            return;
+        }
+        let (thread, left) = match (self.section, self.current) {
+            (Section::Exception(of), _) => {
+                let (thread, left) = self.thrown.entry(of).or_default();
+                (thread, left)
+            }
+            (_, Some(at)) => (&mut self.threads[at], self.left.entry(at).or_default()),
+            _ => return,
         };
-        let Some(thread) = thread else { return };
-        let left = self.left.entry(current).or_default();
+        let found = frame(line.pc, None, name);
+        let mut fields = line.source;
+        if let Some(offset) = line.offset {
+            fields.push(SYMBOL_OFFSET, Value::Unsigned(offset));
+        }
+        if let Some(symbol) = line.symbol.filter(|_| found.name.is_none()) {
+            fields.push("unused_symbol", Value::Text(symbol.to_owned()));
+        }
         // An inlined function's line repeats the address of the function that it was inlined into, under
         // another name; a function that calls itself repeats its name, too.
         let frames = thread.frames.len();
@@ -213,7 +283,7 @@ impl CrashText {
             Some(last)
                 if last.pc == line.pc
                     && found.name.is_some()
-                    && (inlined || frames > 1 && last.name != found.name) =>
+                    && (is_after_inlined || frames > 1 && last.name != found.name) =>
             {
                 let name = std::mem::replace(&mut last.name, found.name);
                 if let (Some(name), Some((_, fields))) = (name, left.last_mut()) {
@@ -222,14 +292,14 @@ impl CrashText {
             }
             _ => thread.frames.push(found),
         }
-        left.push((thread.frames.len() - 1, line.source));
+        left.push((thread.frames.len() - 1, fields));
     }
 
     /// `(0x18 0x19 …)`: return addresses alone.
-    fn bare_addresses(&mut self, line: &str) {
+    fn bare_addresses(&mut self, of: ExceptionStack, line: &str) {
         let words = line.trim_matches(['(', ')']).split_whitespace();
         let frames = words.filter_map(|word| Some(frame(values::number(word)?, None, None)));
-        self.exception.frames.extend(frames);
+        self.thrown.entry(of).or_default().0.frames.extend(frames);
     }
 
     /// `x0: 0x0000000000000001   x1: …`.
@@ -254,12 +324,25 @@ impl CrashText {
     }
 
     fn stacks(mut self, draft: &mut Draft) {
-        for image in self.images {
+        for image in std::mem::take(&mut self.images) {
             draft.image(image);
         }
         draft.index_images();
-        // Images that only frames tell of have no UUID, and end where the text doesn't say.
-        for (base, (name, highest)) in self.bases {
+        self.unlisted_images(draft);
+        for (at, mut thread) in std::mem::take(&mut self.threads).into_iter().enumerate() {
+            self.place(draft, &mut thread);
+            keep_frames(&mut thread, self.left.remove(&at).unwrap_or_default());
+            draft.thread(thread);
+        }
+        self.exceptions(draft);
+        if let Some(message) = self.trapped {
+            draft.trapped(&message);
+        }
+    }
+
+    /// Images that only frames tell of have no UUID, and end where the text doesn't say.
+    fn unlisted_images(&mut self, draft: &mut Draft) {
+        for (base, (name, highest)) in std::mem::take(&mut self.bases) {
             if draft.image_at(base).is_none() {
                 draft.image(Image {
                     name,
@@ -270,25 +353,43 @@ impl CrashText {
             }
         }
         draft.index_images();
-        for (at, mut thread) in self.threads.into_iter().enumerate() {
-            keep_frames(&mut thread, self.left.remove(&Some(at)).unwrap_or_default());
-            draft.thread(thread);
-        }
-        keep_frames(
-            &mut self.exception,
-            self.left.remove(&None).unwrap_or_default(),
-        );
-        if !self.exception.frames.is_empty() {
-            draft.last_exception(self.exception);
-            draft.event().kind = EventKind::Exception;
+    }
+
+    /// Gives frames that lie in no image with a base the image that their line names.
+    fn place(&self, draft: &mut Draft, thread: &mut Thread) {
+        for frame in &mut thread.frames {
+            if draft.image_at(frame.pc).is_none()
+                && let Some(name) = self.names.get(&frame.pc)
+            {
+                frame.image = Some(draft.unlisted_image(name, None));
+            }
         }
     }
-}
 
-/// `Binary Images:`, or one of several lists: `Binary Images (dpkg):`.
-fn is_images_title(line: &str) -> bool {
-    line.strip_prefix("Binary Images")
-        .is_some_and(|rest| rest == ":" || rest.starts_with(" (") && rest.ends_with("):"))
+    /// Adds the stack of the exception that nothing caught, and others, unless they say the same.
+    fn exceptions(&mut self, draft: &mut Draft) {
+        let mut pcs: Vec<Vec<u64>> = draft.thrown_stacks();
+        for (of, (mut thread, left)) in std::mem::take(&mut self.thrown) {
+            let own: Vec<u64> = thread.frames.iter().map(|frame| frame.pc).collect();
+            if own.is_empty() || pcs.contains(&own) {
+                continue;
+            }
+            self.place(draft, &mut thread);
+            keep_frames(&mut thread, left);
+            if pcs.is_empty() {
+                draft.last_exception(thread);
+                draft.event().kind = EventKind::Exception;
+            } else {
+                let number = match of {
+                    ExceptionStack::Specific(number) => number,
+                    ExceptionStack::Last => 0,
+                };
+                thread.name = Some(format!("Application Specific Backtrace {number}"));
+                draft.called(thread);
+            }
+            pcs.push(own);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -298,7 +399,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "(Thread [0-9]{0,3}( name| Crashed)?:|[0-9]{1,2} +[a-z?]{0,4} +0x[0-9a-f]{0,4} ?[+a-z0-9() ]{0,9}|Binary Images:|0x[0-9a-f]{0,3} - 0x[0-9a-f]{0,3} [+a-zé<>() /]{0,9}|\n|[A-Za-zé: (]{0,9}){0,20}") {
+        fn no_text_makes_it_panic(text in "(Thread [0-9]{0,3}( name| Crashed)?:|[0-9]{1,2} +[a-z?]{0,4} +0x[0-9a-f]{0,4} ?[+a-z0-9() ]{0,9}|Binary Images:|Termination Reason: [A-Z]{1,3}|Application Specific (Information|Backtrace 0):|0x[0-9a-f]{0,3} - 0x[0-9a-f]{0,3} [+a-zé<>() /]{0,9}|\n|[A-Za-zé: (]{0,9}){0,20}") {
             let lines = LineNumbers::new(text.as_bytes(), text.as_bytes());
             let _ = read(&text, Fields::default(), lines);
         }

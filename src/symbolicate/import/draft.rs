@@ -1,8 +1,10 @@
 //! A report being put together from another layout's parts; from a tree of sampled stacks, each path with its share.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::fields::keep_frames;
+use super::names;
 use super::{Fields, LAST_EXCEPTION, Layout, UNSAID};
 use crate::report::{
     Damage, DamageKind, Event, EventKind, Found, Frame, Image, Reading, Report, Sample, StallEnd,
@@ -12,6 +14,9 @@ use crate::symbolicate::samples::{MOST_FRAMES, weight};
 
 /// Threads and images of one report together.
 const PARTS: usize = 1 << 16;
+
+/// Bits of an address below the signature of arm64e: on iOS, on macOS.
+const ADDRESS_BITS: [u32; 2] = [39, 47];
 
 /// A report, and what was found wrong on the way.
 #[derive(Debug, Default)]
@@ -24,6 +29,10 @@ pub(super) struct Draft {
     sampled: usize,
     /// Images by address: base, end, index.
     ranges: Vec<(u64, u64, u32)>,
+    /// Says the first image that a frame has the index of, and no list has.
+    missing: Option<String>,
+    /// Images that no list has, by the name and base that frames give.
+    unlisted: BTreeMap<(String, u64), u32>,
 }
 
 impl Draft {
@@ -80,6 +89,48 @@ impl Draft {
         (address < end).then_some(index)
     }
 
+    /// Returns the image that no list has, by the name that a frame gives, and the base where it has one.
+    pub fn unlisted_image(&mut self, name: &str, base: Option<u64>) -> u32 {
+        let base = base.unwrap_or(0);
+        let key = (name.to_owned(), base);
+        if let Some(known) = self.unlisted.get(&key) {
+            return *known;
+        }
+        let image = self.image(Image {
+            name: name.to_owned(),
+            base,
+            ..Image::default()
+        });
+        self.unlisted.insert(key, image);
+        image
+    }
+
+    /// The stacks of exceptions so far.
+    pub fn thrown_stacks(&self) -> Vec<Vec<u64>> {
+        let thrown = self.report.threads.iter();
+        let thrown = thrown.filter(|thread| thread.name.as_deref() == Some(LAST_EXCEPTION));
+        thrown
+            .map(|thread| thread.frames.iter().map(|frame| frame.pc).collect())
+            .collect()
+    }
+
+    /// Counts a frame of an image whose index no list has.
+    pub fn missing_image(&mut self, index: u64) {
+        if self.missing.is_none() {
+            let listed = self.report.images.len();
+            let message = format!(
+                "a frame is of image {index}, and the list has {listed}: its offset is kept, and no debug file of it can be found"
+            );
+            self.missing = Some(message);
+        }
+    }
+
+    /// Takes the message of a trap, unless the event has one.
+    pub fn trapped(&mut self, message: &str) {
+        let known = &mut self.event().message;
+        known.get_or_insert_with(|| message.to_owned());
+    }
+
     /// Adds the samples of a tree, with `interval` nanoseconds between two; frames without an image get the one their
     /// address lies in.
     pub fn samples(&mut self, tree: &Tree, interval: u64) {
@@ -113,6 +164,23 @@ impl Draft {
         }
         for frame in frames.iter_mut().filter(|frame| frame.image.is_none()) {
             frame.image = self.image_at(address_in_call(frame.pc, frame.found));
+            if frame.image.is_none() {
+                self.without_signature(frame);
+            }
+        }
+    }
+
+    /// Takes arm64e's signature out of an address, if what is left lies in an image.
+    fn without_signature(&self, frame: &mut Frame) {
+        // Those of the kernel are all ones above.
+        if matches!(frame.pc >> 48, 0 | 0xffff) {
+            return;
+        }
+        let plain = ADDRESS_BITS.map(|bits| frame.pc & ((1 << bits) - 1));
+        let image = |pc| self.image_at(address_in_call(pc, frame.found));
+        let inside = plain.into_iter().find_map(|pc| Some((pc, image(pc)?)));
+        if let Some((pc, image)) = inside {
+            (frame.pc, frame.image) = (pc, Some(image));
         }
     }
 
@@ -171,6 +239,14 @@ impl Draft {
             let last = self.report.samples.iter().map(|sample| sample.at).max();
             self.ended(last.unwrap_or_default(), "unknown");
         }
+        if let Some(message) = self.missing.take() {
+            self.damage(DamageKind::Section, 0, &message);
+        }
+        let listed = self.report.images.len() - self.unlisted.len().min(self.report.images.len());
+        if listed == 0 && !self.unlisted.is_empty() && layout != Layout::CrashText {
+            let message = "no list of images is in it: frames name theirs, and without ids no debug file can be told for certain";
+            self.damage(DamageKind::Section, 0, message);
+        }
         let left = left.into_value();
         self.report.unknown.push((layout.as_str().to_owned(), left));
         if self.left_out > 0 {
@@ -203,7 +279,7 @@ pub(super) fn frame(pc: u64, image: Option<u32>, name: Option<String>) -> Frame 
         pc,
         found: UNSAID,
         image,
-        name: name.filter(|name| !name.is_empty() && name != "<redacted>" && name != "???"),
+        name: name.and_then(|name| Some(names::function(&name, None)?.to_owned())),
     }
 }
 

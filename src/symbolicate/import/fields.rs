@@ -26,10 +26,24 @@ impl Fields {
 
     /// A text that stays where it is.
     pub fn peek(&self, key: &str) -> Option<&str> {
-        let (_, value) = self.0.iter().find(|(known, _)| is(known, key))?;
-        match value {
+        match self.get(key)? {
             Value::Text(text) => Some(text),
             _ => None,
+        }
+    }
+
+    /// A field, by one path, that stays where it is.
+    pub fn get(&self, path: &str) -> Option<&Value> {
+        let mut entries = &self.0;
+        let mut keys = path.split('.');
+        let mut key = keys.next()?;
+        loop {
+            let (_, value) = entries.iter().find(|(known, _)| is(known, key))?;
+            match (keys.next(), value) {
+                (None, value) => return Some(value),
+                (Some(next), Value::Map(inner)) => (key, entries) = (next, inner),
+                _ => return None,
+            }
         }
     }
 

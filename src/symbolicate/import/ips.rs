@@ -2,9 +2,10 @@
 //! documentation, and what its files show beyond it.
 
 use super::draft::Draft;
+use super::ended::ExceptionKind;
 use super::fields::{Fields, unsigned};
 use super::parts::{HeadPaths, ThreadPaths};
-use super::{Layout, values};
+use super::{Layout, crash_text, ended, values};
 use crate::report::{EventKind, Reading, Value};
 
 const HEAD: HeadPaths = HeadPaths {
@@ -38,9 +39,12 @@ pub(super) fn read(mut body: Fields) -> Reading {
     head.os.build = head.os.build.take().or(build);
     head.app.extra = body.object("bundleInfo").into_extra();
     head.os.extra = body.object("osVersion").into_extra();
-    draft.images(body.list("usedImages"));
+    let images = body.list("usedImages");
+    draft.images_with(images, body.list("legacyInfo.imageExtraInfo"));
     event(&mut draft, &mut body);
-    let faulting = body.unsigned("faultingThread");
+    let highlighted =
+        body.unsigned("legacyInfo.threadHighlighted|legacyInfo.threadTriggered.index");
+    let faulting = body.unsigned("faultingThread").or(highlighted);
     for (index, thread) in body.list("threads").into_iter().enumerate() {
         let mut thread = draft.thread_of(Fields::of(thread), &THREAD);
         thread.main = index == 0;
@@ -50,31 +54,59 @@ pub(super) fn read(mut body: Fields) -> Reading {
     // All of them return addresses of calls that led to where it was thrown. They, not the abort that followed,
     // say what happened.
     draft.thrown(body.list("lastExceptionBacktrace"));
+    for (number, text) in body.list("asiBacktraces").into_iter().enumerate() {
+        if let Value::Text(text) = text {
+            crash_text::stack_in_words(&mut draft, &text, number);
+        }
+    }
     draft.finish(Layout::Ips, body)
 }
 
 fn event(draft: &mut Draft, body: &mut Fields) {
-    let raw = body.take("exception.rawCodes");
+    let mut exception = body.object("exception");
+    let raw = exception.take("rawCodes");
     let codes: Vec<u64> = match &raw {
         Some(Value::Array(codes)) => codes.iter().filter_map(unsigned).collect(),
         _ => Vec::new(),
     };
-    let subtype = body.text("exception.subtype");
-    let kind = body.text("exception.type");
+    let subtype = exception.text("subtype");
+    let kind = exception.text("type");
+    let own_message = exception.text("message");
+    let signal = exception.text("signal");
+    let is_set = |body: &mut Fields, key| body.bool(key) == Some(true);
+    let is_old_note = body.peek("header.bug_type") == Some("185");
+    let what = ExceptionKind {
+        name: kind.as_deref().unwrap_or_default(),
+        subtype: subtype.as_deref(),
+        is_note: is_set(body, "isNonFatal"),
+        is_simulated: is_set(body, "isSimulated") || is_old_note,
+    };
+    let is_note = what.is_note || what.is_simulated;
+    ended::set_kind(draft, &what);
+    let (signal, note) = signal.map_or((None, None), |text| ended::signal_and_note(&text));
+    let mut termination = body.object("termination");
     let event = draft.event();
-    event.kind = EventKind::Crash;
-    event.fatal = true;
-    event.reason = body.text("termination.indicator");
+    event.reason = ended::reason(&mut termination);
+    ended::add_note(&mut event.reason, note);
+    body.keep("termination", termination);
     event.name.clone_from(&kind);
     let mut thrown = body.object("exceptionReason");
+    let application = application_message(body);
+    if let Some(name) = application.as_deref().and_then(ended::thrown_name) {
+        event.name = Some(name.to_owned());
+    }
     if !thrown.is_empty() {
         event.kind = EventKind::Exception;
         event.name = thrown.text("name").or(event.name.take());
     }
-    let message = thrown.text("composed_message");
-    event.message = message.or_else(|| application_message(body));
+    let messages = [thrown.text("composed_message"), own_message, application];
+    let mut messages = messages.into_iter().flatten();
+    event.message = messages.next();
+    let others = messages.map(|text| ("application_message".to_owned(), Value::Text(text)));
+    event.extra.extend(others);
     body.keep("exceptionReason", thrown);
-    if let Some(signal) = draft.signal(None, body.text("exception.signal"), kind.as_deref()) {
+    let derived = kind.as_deref().filter(|_| !is_note);
+    if let Some(signal) = draft.signal(None, signal, derived) {
         signal.code = codes.first().map_or(0, |code| *code as i64);
         signal.code_name = subtype.as_deref().and_then(code_name);
         signal.address = fault_address(kind.as_deref(), subtype.as_deref(), &codes);
@@ -83,6 +115,7 @@ fn event(draft: &mut Draft, body: &mut Fields) {
     let raw = raw.map(|raw| ("raw_codes".to_owned(), raw));
     let extra = &mut draft.event().extra;
     extra.extend(subtype.into_iter().chain(raw));
+    extra.extend(exception.into_extra());
 }
 
 /// `KERN_INVALID_ADDRESS` of `KERN_INVALID_ADDRESS at 0x0000000000000010`.

@@ -3,8 +3,8 @@
 use super::draft::Draft;
 use super::fields::Fields;
 use super::parts::{HeadPaths, ThreadPaths};
-use super::{Layout, values};
-use crate::report::{EventKind, Omitted, Reading};
+use super::{Layout, json, values};
+use crate::report::{EventKind, Omitted, Reading, Value};
 
 const HEAD: HeadPaths = HeadPaths {
     id: "report.id",
@@ -31,6 +31,32 @@ const THREAD: ThreadPaths = ThreadPaths {
 };
 
 pub(super) fn read(mut report: Fields) -> Reading {
+    let first = match report.take("recrash_report") {
+        // As it lay in its file.
+        Some(Value::Text(text)) => json::read(text.as_bytes(), 0).map(|read| read.value),
+        other => other,
+    };
+    match first.map(Fields::of) {
+        Some(first) if first.has("crash") => recrash(first, report),
+        _ => read_one(report, Fields::default()),
+    }
+}
+
+/// Reads the report of a crash, during which the recorder crashed, too; that report has the other inside.
+fn recrash(mut first: Fields, mut second: Fields) -> Reading {
+    if first
+        .get("binary_images")
+        .is_none_or(|images| matches!(images, Value::Array(images) if images.is_empty()))
+    {
+        let images = second.take("binary_images");
+        first.take("binary_images");
+        first.push("binary_images", images.unwrap_or_default());
+    }
+    read_one(first, second)
+}
+
+/// Reads a report, and the stacks of a `second` crash that came while it was written.
+fn read_one(mut report: Fields, mut second: Fields) -> Reading {
     let mut draft = Draft::default();
     draft.head(&mut report, &HEAD);
     draft.images(report.list("binary_images"));
@@ -42,9 +68,7 @@ pub(super) fn read(mut report: Fields) -> Reading {
     let script = error.list("user_reported.backtrace");
     let thrown = crash.list("last_exception_backtrace.contents");
     crash.keep("error", error);
-    let mut threads = crash.list("threads");
-    threads.extend(crash.take("crashed_thread"));
-    for thread in threads {
+    for thread in threads_of(&mut crash) {
         let mut fields = Fields::of(thread);
         let skipped = fields.unsigned("backtrace.skipped").unwrap_or(0);
         let state = fields.text("state");
@@ -63,9 +87,28 @@ pub(super) fn read(mut report: Fields) -> Reading {
         }
     }
     report.keep("crash", crash);
+    let had_crashed = draft.report.threads.iter().any(|thread| thread.crashed);
+    for thread in threads_of(&mut second.object("crash")) {
+        let mut thread = draft.thread_of(Fields::of(thread), &THREAD);
+        if thread.crashed {
+            thread.crashed = !had_crashed;
+            thread.name = Some(RECRASH.to_owned());
+            draft.thread(thread);
+        }
+    }
+    report.keep("recrash", second);
     draft.thrown(thrown);
     draft.thrown_in_script(script);
     draft.finish(Layout::KsCrash, report)
+}
+
+/// Name of the thread that crashed while the report of a crash was written.
+const RECRASH: &str = "crash of the recorder, during the report";
+
+fn threads_of(crash: &mut Fields) -> Vec<Value> {
+    let mut threads = crash.list("threads");
+    threads.extend(crash.take("crashed_thread"));
+    threads
 }
 
 fn event(draft: &mut Draft, error: &mut Fields) {
@@ -81,7 +124,13 @@ fn event(draft: &mut Draft, error: &mut Fields) {
     let code = error.signed("signal.code").or(error.signed("mach.code"));
     let code_name = error.text("signal.code_name|mach.code_name");
     let is_signal = matches!(kind.as_str(), "mach" | "signal" | "");
-    if is_signal && let Some(signal) = draft.signal(number, name, exception.as_deref()) {
+    // Beside an exception stands the signal by which it ended the app.
+    let is_ended = matches!(kind.as_str(), "nsexception" | "cpp_exception")
+        && number.is_some_and(|number| number != 0);
+    let exception_of = exception.clone().filter(|_| is_signal);
+    if (is_signal || is_ended)
+        && let Some(signal) = draft.signal(number, name, exception_of.as_deref())
+    {
         signal.code = code.unwrap_or(0);
         signal.code_name = code_name;
         signal.address = address.filter(|_| kind != "signal" || address != Some(0));

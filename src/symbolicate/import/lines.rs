@@ -2,7 +2,7 @@
 
 use super::draft::{Node, frame};
 use super::fields::Fields;
-use super::values;
+use super::{names, values};
 use crate::report::{Image, Thread, Value};
 
 /// A line of a stack.
@@ -12,10 +12,20 @@ pub(super) struct Line<'a> {
     pub pc: u64,
     /// The image's base, where the line gives it.
     pub base: Option<u64>,
-    pub name: Option<&'a str>,
+    /// The symbol before the address, whatever it is: see [`names`](super::names).
+    pub symbol: Option<&'a str>,
+    /// Bytes from it to the address.
+    pub offset: Option<u64>,
     pub source: Fields,
     /// True if the function was inlined into the next line's.
     pub inlined: bool,
+}
+
+impl<'a> Line<'a> {
+    /// The function's name, where the symbol is one.
+    pub fn name(&self) -> Option<&'a str> {
+        names::function(self.symbol?, self.offset)
+    }
 }
 
 /// `2   MyApp   0x00000001022364bc 0x102230000 + 25788`, or a name behind the address.
@@ -25,61 +35,125 @@ pub(super) fn stack_line(line: &str) -> Option<Line<'_>> {
         return None;
     }
     let rest = line[digits..].trim_start();
-    // Names of images hold spaces: the address is the first word that is one.
-    let (at, word) = words(rest).find(|(_, word)| is_address(word))?;
-    // Some mark the suspects.
-    let image = rest[..at].trim().trim_end_matches(" (*)");
+    let (at, word) = address_column(rest)?;
     let pc = values::number(word)?;
     let what = rest[at + word.len()..].trim();
-    let inlined = what.strip_suffix("[inlined]");
-    let what = inlined.unwrap_or(what).trim_end();
+    let inlined = what
+        .strip_suffix("[inlined]")
+        .or(what.strip_prefix("[inlined]"));
+    let what = inlined.unwrap_or(what).trim();
     let (_, last) = what.rsplit_once(" (").unwrap_or_default();
-    // `0x18b625000 + 0x732e8  // UIApplicationMain + 0xd0`
-    let (what, remark) = match what.split_once("// ") {
-        Some((what, remark)) => (what.trim(), Some(remark.trim())),
-        None => (what, None),
-    };
-    // Side by side, as KSCrash writes it: `0x54000 + 30496 (-[Crasher run] + 24)`.
-    let (what, remark) = match (remark, what.split_once(" (")) {
-        (None, Some((numbers, name))) if is_address(what.split(' ').next().unwrap_or("")) => {
-            (numbers.trim(), Some(name.strip_suffix(')').unwrap_or(name)))
-        }
-        (remark, _) => (what, remark),
-    };
-    let (name, offset) = match what.rsplit_once(" + ") {
-        // The name of a source file may follow the offset.
-        Some((name, tail)) => (name.trim(), tail.split_whitespace().next()),
-        None => (what, None),
-    };
-    let (base, name) = match values::number(name).filter(|_| is_address(name)) {
-        Some(base) => {
-            // Told apart from the offset by which of them gives the address.
-            let offset = offset.and_then(values::number).unwrap_or(0);
-            let base = Some(base).filter(|base| *base <= pc && base.wrapping_add(offset) == pc);
-            let name = remark.map(|remark| remark.rsplit_once(" + ").map_or(remark, |of| of.0));
-            (base, name.filter(|name| !is_address(name)))
-        }
-        None => {
-            let bare = name.rsplit_once(" (").filter(|_| offset.is_none());
-            let name = bare.map_or(name, |(name, _)| name).split(" (in ").next();
-            (None, name.map(str::trim))
-        }
-    };
+    let image = image_name(&rest[..at]);
+    let what = placed_symbol(what, pc, image);
     Some(Line {
         image,
         pc,
-        base,
-        name: name.filter(|name| !name.is_empty()),
+        base: what.base,
+        symbol: what.symbol.filter(|symbol| !symbol.is_empty()),
+        offset: what.offset,
         source: source(last.trim_end_matches(')')),
         inlined: inlined.is_some(),
     })
 }
+
+/// The column of addresses: names of images hold spaces, and words like addresses. It begins behind a gap; without one
+/// it is the first word that is an address.
+fn address_column(rest: &str) -> Option<(usize, &str)> {
+    let addresses = || words(rest).filter(|(_, word)| is_address(word));
+    let is_behind_gap = |(at, _): &(usize, &str)| {
+        let front = &rest[..*at];
+        front.ends_with('\t') || front.ends_with("  ")
+    };
+    addresses()
+        .find(is_behind_gap)
+        .or_else(|| addresses().next())
+}
+
+/// The image of a line, without the mark of suspects and without the processor.
+fn image_name(text: &str) -> &str {
+    let name = text.trim().trim_end_matches(" (*)").trim_end();
+    let (front, of) = name.rsplit_once(" (").unwrap_or((name, ""));
+    match of.strip_suffix(')').is_some_and(|of| ARCHS.contains(&of)) {
+        true => front.trim_end(),
+        false => name,
+    }
+}
+
+/// What stands behind an address.
+#[derive(Default)]
+struct PlacedSymbol<'a> {
+    base: Option<u64>,
+    symbol: Option<&'a str>,
+    offset: Option<u64>,
+}
+
+/// Reads `main + 12 (main.c:3)`, `0x102230000 + 25788`, and the latter with a symbol beside it.
+fn placed_symbol<'a>(what: &'a str, pc: u64, image: &str) -> PlacedSymbol<'a> {
+    let first = what.split(' ').next().unwrap_or("");
+    let Some(base) = values::number(first).filter(|_| is_address(first)) else {
+        return symbol_alone(what, pc, image);
+    };
+    // `0x18b625000 + 0x732e8  // UIApplicationMain + 0xd0`, or side by side, as KSCrash writes it:
+    // `0x54000 + 30496 (-[Crasher run] + 24)`.
+    let (numbers, remark) = match (what.split_once("// "), what.split_once(" (")) {
+        (Some((numbers, remark)), _) => (numbers, remark.trim()),
+        (_, Some((numbers, remark))) => (numbers, remark.strip_suffix(')').unwrap_or(remark)),
+        _ => (what, ""),
+    };
+    // Told apart from the offset by which of them gives the address.
+    let offset = numbers
+        .split_once(" + ")
+        .and_then(|(_, offset)| values::number(offset));
+    let is_base = base <= pc && base.wrapping_add(offset.unwrap_or(0)) == pc;
+    let (symbol, offset) = match remark.rsplit_once(" + ") {
+        Some((symbol, offset)) => (symbol, values::number(offset)),
+        None => (remark, None),
+    };
+    PlacedSymbol {
+        base: Some(base).filter(|_| is_base),
+        symbol: Some(symbol.trim()),
+        offset,
+    }
+}
+
+fn symbol_alone<'a>(what: &'a str, pc: u64, image: &str) -> PlacedSymbol<'a> {
+    let (symbol, offset) = match what.rsplit_once(" + ") {
+        // The name of a source file may follow the offset.
+        Some((symbol, tail)) => {
+            let offset = tail.split_whitespace().next().and_then(values::number);
+            (symbol.trim(), offset)
+        }
+        None => {
+            let bare = what.rsplit_once(" (").map_or(what, |(name, _)| name);
+            (bare.trim(), None)
+        }
+    };
+    let symbol = symbol.split(" (in ").next().unwrap_or(symbol).trim_end();
+    // Where no symbol is known, some write the image's own name or header, and the offset in the image.
+    let base = offset.and_then(|offset| pc.checked_sub(offset));
+    let is_images = symbol == image || names::function(symbol, None).is_none();
+    let base = base.filter(|base| is_images && *base != 0 && base.is_multiple_of(PAGE));
+    PlacedSymbol {
+        base,
+        symbol: Some(symbol).filter(|_| base.is_none()),
+        offset,
+    }
+}
+
+/// The processors that names of images may be followed by.
+const ARCHS: [&str; 9] = [
+    "arm64", "arm64e", "arm64_32", "armv7", "armv7k", "armv7s", "x86_64", "x86_64h", "i386",
+];
+
+/// Images begin on pages.
+const PAGE: u64 = 0x1000;
 
 /// `till.c:14`, under the keys by which `recorded.rs` finds them; nothing of any other text.
 fn source(text: &str) -> Fields {
     let mut fields = Fields::default();
     if let Some((file, line)) = text.trim().rsplit_once(':')
         && let Ok(line) = line.parse()
+        && names::function(file, None).is_some()
     {
         fields.push("sourceFile", Value::Text(file.to_owned()));
         fields.push("sourceLine", Value::Unsigned(line));
@@ -128,9 +202,6 @@ pub(super) fn image_line(line: &str) -> Option<Image> {
         Some((front, version)) => (front.trim(), Some(version.trim_end_matches(')'))),
         None => (front, None),
     };
-    const ARCHS: [&str; 8] = [
-        "arm64", "arm64e", "arm64_32", "armv7", "armv7s", "x86_64", "x86_64h", "i386",
-    ];
     let (name, arch) = match front.rsplit_once(' ') {
         Some((name, arch)) if ARCHS.contains(&arch) => (name.trim(), Some(arch.to_owned())),
         _ => (front, None),
@@ -264,31 +335,31 @@ mod tests {
             ("My App", 0x1022364bc, Some(0x102230000))
         );
         let line = stack_line("10  UIKit  0x2152896e4 -[UIWindow _orderFront:] + 92").expect("one");
-        assert_eq!(line.name, Some("-[UIWindow _orderFront:]"));
+        assert_eq!(line.name(), Some("-[UIWindow _orderFront:]"));
         let line = stack_line("13  App  0x00000000000ea004 main (main.m:16)").expect("a frame");
-        assert_eq!(line.name, Some("main"));
+        assert_eq!(line.name(), Some("main"));
         let line = stack_line("13  App  0xea004 thunk for () -> () (main.swift:16)").expect("one");
-        assert_eq!(line.name, Some("thunk for () -> ()"));
+        assert_eq!(line.name(), Some("thunk for () -> ()"));
         let line = stack_line("0   ???   0x0000000054485244 0x0 + 0").expect("a frame");
-        assert_eq!((line.base, line.name), (None, None));
+        assert_eq!((line.base, line.name()), (None, None));
         let line = stack_line("3 App 0x1000 operator+(Foo, Bar) + 12 (foo.cpp:3)").expect("one");
-        assert_eq!(line.name, Some("operator+(Foo, Bar)"));
+        assert_eq!(line.name(), Some("operator+(Foo, Bar)"));
         let line = stack_line(
             "55  UIKit (*)   \t0x18b6982e8 0x18b625000 + 0x732e8 \t// UIApplicationMain + 0xd0",
         );
         let line = line.expect("a frame");
         assert_eq!(
-            (line.image, line.base, line.name),
+            (line.image, line.base, line.name()),
             ("UIKit", Some(0x18b625000), Some("UIApplicationMain"))
         );
         let line = stack_line("2  Crash-Tester  0x5b720 0x54000 + 30496 (-[Crasher run] + 24)");
         let line = line.expect("a frame");
         assert_eq!(
-            (line.base, line.name),
+            (line.base, line.name()),
             (Some(0x54000), Some("-[Crasher run]"))
         );
         let line = stack_line("3  App  0x5b720 0x54000 + 30496 (operator+(Foo, Bar) + 24)");
-        assert_eq!(line.expect("a frame").name, Some("operator+(Foo, Bar)"));
+        assert_eq!(line.expect("a frame").name(), Some("operator+(Foo, Bar)"));
         assert!(stack_line("Thread 3").is_none());
     }
 

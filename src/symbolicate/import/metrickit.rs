@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::draft::{Draft, Node, Tree, frame};
 use super::fields::{Fields, keep_frames};
 use super::parts::HeadPaths;
-use super::{Layout, values};
+use super::{Layout, ended, values};
 use crate::report::time::wall;
 use crate::report::{EventKind, Image, Reading, Thread, Value};
 
@@ -120,7 +120,8 @@ fn event(draft: &mut Draft, fields: &mut Fields, kind: EventKind, list: &str) {
     event.kind = kind;
     event.fatal = kind == EventKind::Crash;
     event.name = exception.map(str::to_owned);
-    event.reason = meta.text("terminationReason");
+    let reason = meta.text("terminationReason");
+    event.reason = reason.map(|reason| ended::with_known_code(&reason));
     let mut extra = |key: &str, text: String| event.extra.push((key.into(), Value::Text(text)));
     if list == "appLaunchDiagnostics" {
         event.class = Some("launch".into());

@@ -13,6 +13,7 @@
 //! | MetricKit's `MXDiagnosticPayload`, whole or one diagnostic of it | `callStackTree` |
 //! | KSCrash's JSON | `crash` and `report` |
 //! | an event with `stacktrace` and `debug_meta`, as KSCrash's users send it | those |
+//! | Bugsnag's JSON | `stacktrace`, and `errorClass` or `machoLoadAddress` |
 //! | PLCrashReporter's `.plcrash` | its first seven bytes |
 //!
 //! These layouts change every year. Missing fields are tolerated. Unknown fields are kept: a thread's and
@@ -23,9 +24,11 @@
 //! A caller's address is a return address in all of them: only the first frame of a thread is looked
 //! up as it is. No layout says how a frame was found: [`UNSAID`].
 
+mod bugsnag;
 mod call_tree;
 mod crash_text;
 mod draft;
+mod ended;
 mod event;
 mod fields;
 mod ips;
@@ -33,11 +36,13 @@ mod json;
 mod kscrash;
 mod lines;
 mod metrickit;
+mod names;
 mod parts;
 mod plcrash;
 mod script;
 mod stackshot;
 mod text;
+mod titles;
 mod values;
 
 use std::borrow::Cow;
@@ -75,6 +80,8 @@ pub enum Layout {
     Event,
     /// PLCrashReporter's protocol buffer.
     PlCrash,
+    /// Bugsnag's JSON.
+    Bugsnag,
 }
 
 impl Layout {
@@ -89,6 +96,7 @@ impl Layout {
             Layout::KsCrash => "kscrash",
             Layout::Event => "event_json",
             Layout::PlCrash => "plcrash",
+            Layout::Bugsnag => "bugsnag",
         }
     }
 }
@@ -291,6 +299,9 @@ fn read_document(
         return Ok((vec![ips::read(header)], end, fault));
     }
     let rest = text.get(end..).unwrap_or_default();
+    if let Some(what) = without_stacks(&header) {
+        return Err((at, what));
+    }
     let Some(behind) = rest.trim_ascii_start().first() else {
         let mut fields = Fields::default();
         fields.keep("header", header);
@@ -318,11 +329,27 @@ fn read_document(
     Ok((vec![reading], body.end, fault.or(body.damage)))
 }
 
+/// What an `.ips` is that has no stacks, by its header: cut or whole.
+fn without_stacks(header: &Fields) -> Option<&'static str> {
+    let kind = match header.get("bug_type")? {
+        Value::Text(kind) => kind.as_str(),
+        _ => return None,
+    };
+    Some(match kind {
+        "298" => "it is a `JetsamEvent` (the system ran out of memory), which has no stacks",
+        "115" => "it is the note of a restart of the device (`ResetCounter`), which has no stacks",
+        "211" => "it is a file of analytics, which has no stacks",
+        "188" => "it is a log of the system's own diagnostics (bug type 188), which has no stacks",
+        _ => return None,
+    })
+}
+
 /// The reports in a value: one, or those of an array, as apps collect them.
 fn reports(value: Value, layout: Layout) -> Vec<Reading> {
     let one = |value| match (layout, Fields::of(value)) {
         (Layout::MetricKit, payload) => metrickit::read(payload),
         (Layout::KsCrash, report) => vec![kscrash::read(report)],
+        (Layout::Bugsnag, payload) => bugsnag::read(payload),
         (_, event) => vec![event::read(event)],
     };
     match value {
@@ -350,6 +377,9 @@ fn detect_json(text: &[u8]) -> Option<Layout> {
     }
     if has(b"\"crash\"") && (has(b"\"binary_images\"") || has(b"\"report\"")) {
         return Some(Layout::KsCrash);
+    }
+    if has(b"\"stacktrace\"") && bugsnag::FRAME_KEYS.iter().any(|key| has(key)) {
+        return Some(Layout::Bugsnag);
     }
     if has(b"\"stacktrace\"") && (has(b"\"exception\"") || has(b"\"threads\"")) {
         return Some(Layout::Event);

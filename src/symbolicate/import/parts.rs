@@ -2,9 +2,10 @@
 
 use super::draft::{Draft, frame};
 use super::fields::{Fields, keep_frames, unsigned};
-use super::values;
+use super::{names, values};
 use crate::report::time::wall;
 use crate::report::{EventKind, Image, Memory, Signal, Thread, Value};
+use crate::symbolicate::recorded::SYMBOL_OFFSET;
 
 /// Paths of what a head has: see [`Fields`].
 pub(super) struct HeadPaths {
@@ -76,15 +77,31 @@ impl Draft {
 
     /// Adds images.
     pub fn images(&mut self, images: Vec<Value>) {
+        self.images_with(images, Vec::new());
+    }
+
+    /// Adds images, of which `more` has the rest of each: those that are lists of id and base have no names.
+    pub fn images_with(&mut self, images: Vec<Value>, more: Vec<Value>) {
+        let mut more = more.into_iter();
         for image in images {
-            let image = image_of(Fields::of(image));
-            self.image(image);
+            let rest = more.next();
+            let fields = match image {
+                Value::Array(parts) => {
+                    let mut fields = Fields::of(rest.unwrap_or_default());
+                    for (key, part) in ["uuid", "base", "source"].into_iter().zip(parts) {
+                        fields.push(key, part);
+                    }
+                    fields
+                }
+                image => Fields::of(image),
+            };
+            self.image(image_of(fields));
         }
         self.index_images();
     }
 
     /// A thread and its frames; what is left of its fields is kept in it.
-    pub fn thread_of(&self, mut fields: Fields, paths: &ThreadPaths) -> Thread {
+    pub fn thread_of(&mut self, mut fields: Fields, paths: &ThreadPaths) -> Thread {
         let mut thread: Thread = Thread {
             id: fields.unsigned(paths.id).unwrap_or(0),
             name: fields.text(paths.name),
@@ -101,7 +118,7 @@ impl Draft {
     }
 
     /// Adds frames to a thread, innermost first.
-    pub fn put_frames(&self, thread: &mut Thread, frames: impl IntoIterator<Item = Value>) {
+    pub fn put_frames(&mut self, thread: &mut Thread, frames: impl IntoIterator<Item = Value>) {
         let mut left = Vec::new();
         for value in frames {
             let mut fields = match value {
@@ -112,13 +129,22 @@ impl Draft {
                 }
                 value => Fields::of(value),
             };
-            let name = fields.text("symbol|symbol.name|symbol_name|function");
-            let (pc, image) = match fields.unsigned("instruction_addr") {
-                Some(pc) => (pc, None),
-                None => self.place(&mut fields),
-            };
+            let symbol = fields.text("symbol|symbol.name|symbol_name|function|method");
+            let (pc, image) = self.place(&mut fields);
+            let offset = symbol_offset(&mut fields, pc);
+            let symbol = symbol.unwrap_or_default();
+            if let Some(message) = names::trap_message(&symbol) {
+                self.trapped(message);
+            }
+            let name = names::function(&symbol, offset).map(str::to_owned);
             // Apple repeats the address for the functions inlined there, which stand before the function itself.
-            let inline = fields.bool("inline") == Some(true);
+            let inline = fields.bool("inline|inlined") == Some(true);
+            if inline && name.is_none() {
+                continue;
+            }
+            if !inline && name.is_none() && !symbol.is_empty() {
+                fields.push("unused_symbol", Value::Text(symbol));
+            }
             if inline {
                 let name = name.map_or(Value::Nil, Value::Text);
                 fields.keep("inlined", Fields::one("symbol", name));
@@ -141,17 +167,61 @@ impl Draft {
         }
     }
 
-    /// The address that an offset in an image stands for, and the index of the image.
-    fn place(&self, fields: &mut Fields) -> (u64, Option<u32>) {
-        let index = fields.unsigned("imageIndex");
-        let offset = fields.unsigned("imageOffset").unwrap_or(0);
-        let index = index.and_then(|index| u32::try_from(index).ok());
-        let image = index.and_then(|index| self.report.images.get(index as usize));
+    /// The address of a frame, and the index of its image: by an index and an offset, else by the address and the name
+    /// of the image.
+    fn place(&mut self, fields: &mut Fields) -> (u64, Option<u32>) {
+        let address = fields.unsigned("instruction_addr|frameAddress");
+        // `rel:0`: from the base of the first image.
+        let mode = fields
+            .peek("addr_mode")
+            .and_then(|mode| mode.strip_prefix("rel:"));
+        let relative = mode.and_then(|index| index.parse::<u64>().ok());
+        let index = match relative {
+            Some(index) => Some(index),
+            None if address.is_some() => None,
+            None => fields.unsigned("imageIndex"),
+        };
+        let Some(index) = index else {
+            let pc = address
+                .or_else(|| fields.unsigned("imageOffset"))
+                .unwrap_or(0);
+            return (pc, self.named_image(fields, pc));
+        };
+        let offset = match address {
+            Some(offset) => offset,
+            None => fields.unsigned("imageOffset").unwrap_or(0),
+        };
+        let known = u32::try_from(index).ok();
+        let image = known.and_then(|index| self.report.images.get(index as usize));
+        let Some(image) = image else {
+            self.missing_image(index);
+            return (
+                offset,
+                Some(self.unlisted_image(&format!("[image {index}]"), None)),
+            );
+        };
         // Made-up images stand for addresses in none.
-        let is_made_up = |image: &Image| image.base == 0 && image.id.is_empty();
-        let is_real = image.is_some_and(|image| !is_made_up(image) && image.name != ABSOLUTE);
-        let base = image.map_or(0, |image| image.base);
-        (base.wrapping_add(offset), index.filter(|_| is_real))
+        let is_made_up = image.base == 0 && image.id.is_empty();
+        let is_real = !is_made_up && image.name != ABSOLUTE;
+        (image.base.wrapping_add(offset), known.filter(|_| is_real))
+    }
+
+    /// The image that lies at an address; else, that which the frame names.
+    fn named_image(&mut self, fields: &Fields, pc: u64) -> Option<u32> {
+        if let Some(image) = self
+            .image_at(pc.saturating_sub(1))
+            .or_else(|| self.image_at(pc))
+        {
+            return Some(image);
+        }
+        const NAMES: [&str; 4] = ["object_name", "package", "machoFile", "image"];
+        let name = NAMES.iter().find_map(|key| fields.peek(key))?;
+        const BASES: [&str; 3] = ["object_addr", "image_addr", "machoLoadAddress"];
+        let base = BASES.iter().find_map(|key| unsigned(fields.get(key)?));
+        let base = base.filter(|base| *base != 0 && *base <= pc);
+        names::function(name, None)?;
+        let name = name.to_owned();
+        Some(self.unlisted_image(&name, base))
     }
 
     /// Sets the signal of the event by what is known of it: its number, its name, the Mach exception that it was.
@@ -182,6 +252,24 @@ pub(super) fn joined(version: Option<String>, build: Option<String>) -> String {
     }
 }
 
+/// Bytes from the symbol of a frame to its address; kept for [`Recorded`](crate::symbolicate::recorded).
+fn symbol_offset(fields: &mut Fields, pc: u64) -> Option<u64> {
+    const OFFSET: &str = SYMBOL_OFFSET;
+    if let Some(offset) = fields.get(OFFSET) {
+        return unsigned(offset);
+    }
+    const ADDRESSES: [&str; 4] = ["symbol_addr", "symbolAddress", "symbol.address", "offset"];
+    let offset = ADDRESSES.iter().find_map(|key| {
+        let value = unsigned(fields.get(key)?)?;
+        match *key {
+            "offset" => Some(value),
+            _ => pc.checked_sub(value).filter(|_| value != 0),
+        }
+    })?;
+    fields.push(OFFSET, Value::Unsigned(offset));
+    Some(offset)
+}
+
 fn image_of(mut fields: Fields) -> Image {
     let path = fields.text("path");
     let name = fields.text("name|code_file");
@@ -192,7 +280,7 @@ fn image_of(mut fields: Fields) -> Image {
     let arch = values::mach_arch(cpu, subtype).map(str::to_owned);
     Image {
         name: path.or(name).unwrap_or_default(),
-        id: values::id(&fields.text("uuid|debug_id").unwrap_or_default()),
+        id: id_of(&mut fields),
         base: fields.unsigned("base|image_addr").unwrap_or(0),
         stated: fields.unsigned("image_vmaddr").unwrap_or(0),
         size: fields.unsigned("size|image_size").unwrap_or(0),
@@ -200,6 +288,28 @@ fn image_of(mut fields: Fields) -> Image {
         extra: fields.into_extra(),
         ..Image::default()
     }
+}
+
+/// The UUID or build id of an image. Of an ELF file `code_id` is the build id, and `debug_id` its front as a GUID: the
+/// first three numbers of it have their bytes turned round.
+fn id_of(fields: &mut Fields) -> Vec<u8> {
+    let is_elf = fields
+        .peek("type")
+        .is_some_and(|kind| kind.eq_ignore_ascii_case("elf"));
+    if !is_elf {
+        return values::id(&fields.text("uuid|debug_id|code_id").unwrap_or_default());
+    }
+    let build = fields.peek("code_id").map_or(Vec::new(), values::id);
+    if !build.is_empty() {
+        return build;
+    }
+    let mut id = fields.peek("debug_id").map_or(Vec::new(), values::id);
+    if id.len() == 16 {
+        for number in [0..4, 4..6, 6..8] {
+            id[number].reverse();
+        }
+    }
+    id
 }
 
 /// Registers by name; in Apple's layout `x` is an array, and each value may stand in an object.

@@ -64,7 +64,7 @@ mod schema {
         (4, "registers", Messages(REGISTER)),
     ];
     pub const FRAME: Schema = &[(3, "instruction_addr", Number), (6, "symbol", Known(SYMBOL))];
-    pub const SYMBOL: Schema = &[(1, "name", Text)];
+    pub const SYMBOL: Schema = &[(1, "name", Text), (2, "address", Number)];
     pub const REGISTER: Schema = &[(1, "name", Text), (2, "value", Number)];
     pub const IMAGE: Schema = &[
         (1, "base", Number), (2, "size", Number), (3, "name", Text), (4, "uuid", Id),
@@ -125,7 +125,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Reading, (usize, &'static str)> {
     head(&mut draft, &mut report);
     draft.images(report.list("images"));
     for thread in report.list("threads") {
-        let thread = thread_of(&draft, Fields::of(thread));
+        let thread = thread_of(&mut draft, Fields::of(thread));
         draft.thread(thread);
     }
     event(&mut draft, &mut report);
@@ -174,7 +174,7 @@ fn head(draft: &mut Draft, report: &mut Fields) {
     }
 }
 
-fn thread_of(draft: &Draft, mut fields: Fields) -> Thread {
+fn thread_of(draft: &mut Draft, mut fields: Fields) -> Thread {
     let registers = fields.list("registers").into_iter().map(Fields::of);
     let registers = registers
         .filter_map(|mut register| register.text("name").zip(register.unsigned("value")))

@@ -63,7 +63,7 @@ pub(super) fn read_hang(mut body: Fields) -> Reading {
     draft.report.head.pid = key.parse().unwrap_or(0);
     let threads = process.object("threadById").into_extra();
     for (index, (id, thread)) in threads.into_iter().enumerate() {
-        let mut thread = thread_of(&draft, &id, Fields::of(thread), false);
+        let mut thread = thread_of(&mut draft, &id, Fields::of(thread), false);
         thread.main |= index == 0;
         draft.thread(thread);
     }
@@ -109,7 +109,7 @@ pub(super) fn read_panic(mut body: Fields) -> Reading {
                 draft.left_out += 1;
                 continue;
             }
-            let mut thread = thread_of(&draft, &id, Fields::of(thread), true);
+            let mut thread = thread_of(&mut draft, &id, Fields::of(thread), true);
             thread.main = false;
             let own = thread
                 .name
@@ -174,7 +174,7 @@ fn image_of(image: Value, index: usize, program: &str) -> Image {
 }
 
 /// `with_kernel` says whether the frames in the kernel, which stand above those of the program, are wanted.
-fn thread_of(draft: &Draft, id: &str, mut fields: Fields, with_kernel: bool) -> Thread {
+fn thread_of(draft: &mut Draft, id: &str, mut fields: Fields, with_kernel: bool) -> Thread {
     let mut frames = Vec::new();
     if with_kernel {
         frames = fields.list("kernelFrames");

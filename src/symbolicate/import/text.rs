@@ -2,10 +2,11 @@
 //! have been frames.
 
 use super::draft::Draft;
+use super::ended::ExceptionKind;
 use super::fields::Fields;
 use super::ips::{code_name, fault_address};
 use super::parts::{HeadPaths, joined};
-use super::{Layout, LineNumbers, values};
+use super::{Layout, LineNumbers, ended, values};
 use crate::report::{DamageKind, EventKind, Reading, Value, limits};
 
 const HEAD: HeadPaths = HeadPaths {
@@ -25,8 +26,14 @@ pub(super) struct LabelledText {
     /// Other lines.
     rest: Vec<String>,
     kept: usize,
+    /// Lines that libraries left for the report.
+    pub message: Vec<String>,
+    /// Lines that say why the system ended the app.
+    pub reason: Vec<String>,
     /// Numbers of lines that should be frames.
     pub unread: Vec<usize>,
+    /// Numbers of titles of threads with words that are not known.
+    pub unread_titles: Vec<usize>,
 }
 
 impl LabelledText {
@@ -53,6 +60,12 @@ impl LabelledText {
                 format!("line {number} stands {place} but is not a frame: it is left out");
             draft.damage(DamageKind::Section, offset, &message);
         }
+        for (number, offset) in lines.places(std::mem::take(&mut self.unread_titles)) {
+            let message = format!(
+                "line {number} is a thread's title with a mark that is not known: the thread is read, the mark is not"
+            );
+            draft.damage(DamageKind::Section, offset, &message);
+        }
     }
 
     /// Takes what the labels say of the app, the system and the time; `header` fills in, the line of JSON of an `.ips`.
@@ -75,72 +88,100 @@ impl LabelledText {
         head.pid = pid.trim().trim_end_matches(']').parse().unwrap_or(0);
     }
 
-    /// Takes the event of a crash out of the labels.
+    /// Takes the event of a crash out of the labels and the lines that say why.
     pub fn crash(&mut self, draft: &mut Draft) {
-        let message = self.application_message();
+        self.thread_in_question(draft);
+        let was_thrown = draft.event().kind == EventKind::Exception;
+        let is_hang = self
+            .labels
+            .peek("Event")
+            .is_some_and(|event| event.contains("hang") || event.contains("spin"));
         let labels = &mut self.labels;
         let kind = labels.text("Exception Type");
         let subtype = labels.text("Exception Subtype");
         let codes = labels.text("Exception Codes|Exception Codes (raw)");
-        let reason = labels.text("Termination Reason|Termination Signal");
-        let crashed = labels.text("Triggered by Thread|Crashed Thread");
-        let event = labels.peek("Event");
-        let hang = event.is_some_and(|event| event.contains("hang") || event.contains("spin"));
-        let threads = &mut draft.report.threads;
-        let number = crashed.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
-        if let Some(number) = number.filter(|_| threads.iter().all(|thread| !thread.crashed))
-            && let Some(thread) = threads.iter_mut().find(|thread| thread.id == number)
-        {
-            thread.crashed = true;
-        }
+        let note = labels.text("Exception Note").unwrap_or_default();
+        let (name, signal, signal_note) = exception_type(kind.as_deref().unwrap_or_default());
+        let what = ExceptionKind {
+            name: &name,
+            subtype: subtype.as_deref(),
+            is_note: note.contains("NON-FATAL") || note.contains("NOT a crash"),
+            is_simulated: note.contains("SIMULATED"),
+        };
+        ended::set_kind(draft, &what);
+        let is_note = what.is_note || what.is_simulated;
+        let (reason, messages) = (self.reason(signal_note), self.messages());
         let event = draft.event();
-        if event.kind != EventKind::Exception {
-            event.kind = if hang {
-                EventKind::Stall
-            } else {
-                EventKind::Crash
-            };
+        if is_hang {
+            (event.kind, event.fatal) = (EventKind::Stall, false);
+        } else if was_thrown {
+            event.kind = EventKind::Exception;
         }
-        event.fatal = !hang;
         event.reason = reason;
-        event.message = message;
-        let Some(kind) = kind else {
-            return;
-        };
-        // `EXC_BAD_ACCESS (SIGSEGV)`, or the signal alone.
-        let kind = kind.trim();
-        let (name, signal) = match kind.split_once(" (") {
-            Some((name, signal)) => (name.trim(), Some(signal.trim_end_matches(')').to_owned())),
-            None if kind.starts_with("SIG") => ("", Some(kind.to_owned())),
-            None => (kind, None),
-        };
-        event.name = Some(name.to_owned()).filter(|name| !name.is_empty());
+        event.name = Some(name.clone()).filter(|name| !name.is_empty());
+        let thrown = messages
+            .iter()
+            .find_map(|message| ended::thrown_name(message));
+        event.name = thrown.map(str::to_owned).or(event.name.take());
+        let mut messages = messages.into_iter();
+        event.message = messages.next().or(event.message.take());
+        let mut extra: Vec<(&str, String)> =
+            messages.map(|text| ("application_message", text)).collect();
         // `0x0000000000000001, 0x000000018a98520c`, `KERN_INVALID_ADDRESS at 0x10`, `SEGV_MAPERR at 0x88`
         let numbers = codes.iter().flat_map(|codes| codes.split(','));
         let numbers = numbers.filter(|code| code.contains("0x"));
         let numbers: Vec<u64> = numbers.filter_map(values::number).collect();
         let words = subtype.as_deref().or(codes.as_deref());
-        if let Some(signal) = draft.signal(None, signal, Some(name)) {
+        let derived = Some(name.as_str()).filter(|_| kind.is_some() && !is_note);
+        if let Some(signal) = draft.signal(None, signal, derived) {
             signal.code = numbers.first().map_or(0, |code| *code as i64);
             signal.code_name = words.and_then(code_name);
-            signal.address = fault_address(Some(name), words, &numbers);
+            signal.address = fault_address(Some(&name), words, &numbers);
         }
-        let codes = codes.map(|codes| ("exception_codes".to_owned(), Value::Text(codes)));
-        let subtype = subtype.map(|text| ("exception_subtype".to_owned(), Value::Text(text)));
-        draft.event().extra.extend(codes.into_iter().chain(subtype));
+        extra.extend(codes.map(|codes| ("exception_codes", codes)));
+        extra.extend(subtype.map(|text| ("subtype", text)));
+        extra.extend(Some(("exception_note", note)).filter(|(_, note)| !note.is_empty()));
+        let extra = extra.into_iter();
+        let extra = extra.map(|(key, text)| (key.to_owned(), Value::Text(text)));
+        draft.event().extra.extend(extra);
     }
 
-    /// The lines behind `Application Specific Information:`, which has no value of its own.
-    fn application_message(&mut self) -> Option<String> {
-        let title = "Application Specific Information:";
-        let at = self.rest.iter().position(|line| line.trim() == title)?;
-        let behind = &self.rest[at + 1..];
-        let is_title = |line: &str| line.ends_with(':') && !line.ends_with(", stack:");
-        let len = behind.iter().position(|line| is_title(line.trim()));
-        let end = at + 1 + len.unwrap_or(behind.len());
-        let lines: Vec<String> = self.rest.drain(at..end).skip(1).collect();
-        let lines: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
-        Some(lines.join("\n")).filter(|text| !text.is_empty())
+    /// Marks the thread that the labels name, unless a title has said which it is.
+    fn thread_in_question(&mut self, draft: &mut Draft) {
+        const LABELS: &str = "Triggered by Thread|Crashed Thread|Highlighted by Thread|Highlighted Thread|Attributed Thread";
+        let number = self.labels.text(LABELS).and_then(|text| {
+            let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+            text[..digits].parse::<u64>().ok()
+        });
+        let threads = &mut draft.report.threads;
+        if let Some(number) = number.filter(|_| threads.iter().all(|thread| !thread.crashed))
+            && let Some(thread) = threads.iter_mut().find(|thread| thread.id == number)
+        {
+            thread.crashed = true;
+        }
+    }
+
+    /// Why the system ended the app: the label's line, and those behind it.
+    fn reason(&mut self, note: Option<String>) -> Option<String> {
+        let first = self.labels.text("Termination Reason|Termination Signal");
+        let description = self.labels.text("Termination Description");
+        let lines: Vec<String> = first
+            .into_iter()
+            .chain(description)
+            .chain(self.reason.drain(..))
+            .collect();
+        let mut reason = Some(lines.join("\n")).filter(|text| !text.is_empty());
+        reason = reason.map(|reason| ended::with_known_code(&reason));
+        ended::add_note(&mut reason, note);
+        reason
+    }
+
+    /// The messages of the text, the one that says most first.
+    fn messages(&mut self) -> Vec<String> {
+        let thrown = self.labels.text("Exception Reason");
+        let own = self.labels.text("Exception Message");
+        let lines = Some(self.message.join("\n")).filter(|text| !text.is_empty());
+        [thrown, own, lines].into_iter().flatten().collect()
     }
 
     /// The report, with what was not understood of the text.
@@ -152,6 +193,18 @@ impl LabelledText {
         }
         draft.finish(layout, self.labels)
     }
+}
+
+/// Name, signal and note of `EXC_BAD_ACCESS (SIGSEGV)`, `EXC_CRASH (Code Signature Invalid)`, or of the signal alone.
+fn exception_type(kind: &str) -> (String, Option<String>, Option<String>) {
+    let kind = kind.trim();
+    let (name, signal) = match kind.split_once(" (") {
+        _ if kind.starts_with("SIG") => ("", kind),
+        Some((name, signal)) => (name.trim(), signal),
+        None => (kind, ""),
+    };
+    let (signal, note) = ended::signal_and_note(signal.strip_suffix(')').unwrap_or(signal));
+    (name.to_owned(), signal, note)
 }
 
 /// `Label:   value`.

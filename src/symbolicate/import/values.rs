@@ -11,8 +11,10 @@ pub(super) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// A UUID, with hyphens or without; empty if the text is not one or all zeros.
+/// A UUID or build id, with hyphens or without; empty if the text is not one or all zeros. Breakpad's have an age
+/// behind the UUID.
 pub(super) fn id(text: &str) -> Vec<u8> {
+    let text = without_age(text.trim());
     let digits: Vec<u8> = text.bytes().filter(|c| *c != b'-').collect();
     let byte = |pair: &[u8]| {
         let digit = |at: usize| char::from(*pair.get(at)?).to_digit(16);
@@ -21,6 +23,16 @@ pub(super) fn id(text: &str) -> Vec<u8> {
     let id: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
     id.filter(|id| id.iter().any(|byte| *byte != 0))
         .unwrap_or_default()
+}
+
+/// `F3EDF288…BBCF0` and `f3edf288-76ba-5ab7-9e46-49010d06bbcf-a` without what stands behind the UUID.
+fn without_age(text: &str) -> &str {
+    let len = match text.as_bytes().get(8) {
+        Some(b'-') if text.len() > 36 => 36,
+        _ if text.len() == 33 => 32,
+        _ => text.len(),
+    };
+    text.get(..len).unwrap_or(text)
 }
 
 /// The same, of a report.
@@ -138,7 +150,6 @@ pub(super) fn signal_of_exception(name: &str) -> Option<&'static str> {
         "EXC_BAD_INSTRUCTION" => "SIGILL",
         "EXC_ARITHMETIC" => "SIGFPE",
         "EXC_BREAKPOINT" => "SIGTRAP",
-        "EXC_CRASH" => "SIGABRT",
         _ => return None,
     })
 }
@@ -186,6 +197,9 @@ mod tests {
     #[test]
     fn ids_have_hyphens_or_not() {
         assert_eq!(id("2d903291397d3d14bfca52c7fb8c5e00").len(), 16);
+        let bare = "f3edf28876ba5ab79e4649010d06bbcf";
+        assert_eq!(id(&format!("{bare}0")), id(bare));
+        assert_eq!(id("f3edf288-76ba-5ab7-9e46-49010d06bbcf-a"), id(bare));
         let hyphens = id("82D13D98-219E-3040-B62A-07A297007A7C");
         assert_eq!(hyphens[..2], [0x82, 0xd1]);
         assert!(id("00000000-0000-0000-0000-000000000000").is_empty());

@@ -10,7 +10,7 @@ use anstyle::Style as Paint;
 use super::facts::{
     Moment, app_state, date_time, lasted, os_text, recorder, signal_code, vitals, words,
 };
-use super::findings::{kind_text, missing_lines, to_blame};
+use super::findings::{blame_text, kind_text, missing_lines, to_blame};
 use super::{Format, Style, plain};
 use crate::report::Report;
 use crate::report::time::{nanos, since_epoch};
@@ -79,8 +79,14 @@ impl TextPage<'_> {
     }
 
     fn field(&mut self, label: &str, value: &str) {
-        let (label, value) = (format!("{label}:"), plain(value));
-        let _ = writeln!(self.text, "{label:<LABEL$}{value}");
+        let mut label = format!("{label}:");
+        let mut lines = value.split('\n').filter(|line| !line.trim().is_empty());
+        let first = lines.next().unwrap_or("");
+        for line in std::iter::once(first).chain(lines) {
+            let line = plain(line.trim_end_matches('\r'));
+            let _ = writeln!(self.text, "{label:<LABEL$}{line}");
+            label.clear();
+        }
     }
 
     fn paint(&self, paint: Paint, text: &str) -> String {
@@ -158,7 +164,7 @@ impl TextPage<'_> {
             return;
         };
         let name = found.frame.and_then(|frame| self.style.name(frame));
-        let mut what = name.unwrap_or_else(|| found.name(self.of)).to_owned();
+        let mut what = name.map_or_else(|| blame_text(self.of, &found), str::to_owned);
         if let Some(frame) = found.frame {
             self.place(frame, &mut what);
         }

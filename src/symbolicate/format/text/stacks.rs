@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style as Paint};
 
 use super::TextPage;
-use crate::report::model::{EventKind, Thread};
+use crate::report::limits;
+use crate::report::model::{EventKind, Image, Thread};
 use crate::symbolicate::blame::{Owner, each, handling, is_own, owner};
 use crate::symbolicate::format::facts::{count, duration};
 use crate::symbolicate::format::plain;
@@ -109,14 +110,14 @@ impl TextPage<'_> {
                 self.place(frame, &mut what);
                 what
             }
-            (None, Some(image)) if physical.pc >= image.base => {
+            (None, Some(image)) if is_within(physical.pc, image) => {
                 let mut what = format!("{:#x} + {}", image.base, physical.pc - image.base);
                 if let Some(frame) = frame {
                     self.place(frame, &mut what);
                 }
                 what
             }
-            // A frame below its image: the report contradicts itself.
+            // A frame outside its image, or of an image whose base the report does not have.
             (None, _) => "???".into(),
         };
         let is_inlined = frame.is_some_and(|frame| frame.inlined);
@@ -184,4 +185,9 @@ impl TextPage<'_> {
         self.cut(first.end_word());
         self.line("");
     }
+}
+
+/// Returns true if the bytes from the image's base to the frame say something.
+fn is_within(pc: u64, image: &Image) -> bool {
+    pc >= image.base && (image.base != 0 || pc < limits::IMAGE_BYTES)
 }

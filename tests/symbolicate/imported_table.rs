@@ -1,0 +1,118 @@
+//! Reports of other recorders, as the command prints them: `testdata/imported/kinds/expected.txt` has a row for each.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/imported/kinds")
+}
+
+/// Standard output and error of the command over files of the folder, and its status.
+fn symbolicate(words: &str) -> (String, Option<i32>) {
+    let output = Command::new(env!("CARGO_BIN_EXE_symbolicate"))
+        .args(["--no-cache", "--color", "never"])
+        .args(words.split_whitespace())
+        .current_dir(folder())
+        .output()
+        .unwrap();
+    let bytes = [output.stdout, output.stderr].concat();
+    (String::from_utf8(bytes).unwrap(), output.status.code())
+}
+
+#[test]
+fn reports_of_each_kind_are_read_as_they_were_meant() {
+    let table = std::fs::read_to_string(folder().join("expected.txt")).unwrap();
+    let (mut output, mut row, mut rows) = (String::new(), "", 0);
+    let mut wrong = Vec::new();
+    let lines = table
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    for line in lines {
+        let (sign, text) = line.split_at(line.len().min(4));
+        match sign {
+            "  + " if !output.contains(text) => wrong.push(format!("{row}: no `{text}`")),
+            "  - " if output.contains(text) => wrong.push(format!("{row}: has `{text}`")),
+            "  + " | "  - " => {}
+            _ => {
+                row = line;
+                rows += 1;
+                let (words, status) = line.split_once(": exit ").unwrap_or((line, "0"));
+                let found;
+                (output, found) = symbolicate(words);
+                if found != status.parse().ok() {
+                    wrong.push(format!("{row}: exit {found:?}"));
+                }
+            }
+        }
+    }
+    assert!(rows > 38, "{rows}");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A file that no row names would never be read.
+#[test]
+fn each_report_has_a_row() {
+    let table = std::fs::read_to_string(folder().join("expected.txt")).unwrap();
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(name == "expected.txt" || table.contains(&name), "{name}");
+    }
+}
+
+/// Of a program for Linux an event has the build id, its front as a GUID, or both.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_event_names_an_elf_file_by_either_id() {
+    use super::symbolicate_support::Workshop;
+
+    let source =
+        "int sum(int n) {\n    return n + 1;\n}\nint main(void) {\n    return sum(2);\n}\n";
+    let shop = Workshop::new(&[("till.c", source)]);
+    shop.run("gcc -g -O0 -o till till.c -Wl,--build-id");
+    let hex = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    };
+    let id = shop.id("till");
+    let turned = |range: std::ops::Range<usize>| {
+        let bytes: Vec<u8> = id[range].iter().rev().copied().collect();
+        hex(&bytes)
+    };
+    let guid = [
+        turned(0..4),
+        turned(4..6),
+        turned(6..8),
+        hex(&id[8..10]),
+        hex(&id[10..16]),
+    ];
+    let (build, guid) = (hex(&id), guid.join("-"));
+    let base = 0x5555_5555_4000_u64;
+    let pc = |symbol, offset| format!("{:#x}", base + shop.address("till", symbol) + offset);
+    let ids = [
+        serde_json::json!({"code_id": build, "debug_id": guid}),
+        serde_json::json!({"code_id": build}),
+        serde_json::json!({"debug_id": guid}),
+        serde_json::json!({"debug_id": format!("{guid}-0")}),
+    ];
+    for ids in ids {
+        let mut image = serde_json::json!({"type": "elf", "image_addr": format!("{base:#x}"),
+            "image_size": 20480, "code_file": "/usr/bin/till"});
+        image
+            .as_object_mut()
+            .unwrap()
+            .extend(ids.as_object().unwrap().clone());
+        let event = serde_json::json!({"platform": "native",
+            "exception": {"values": [{"type": "SIGSEGV", "stacktrace": {"frames": [
+                {"instruction_addr": pc("main", 14)}, {"instruction_addr": pc("sum", 7)}]}}]},
+            "debug_meta": {"images": [image]}});
+        let path = shop.path("event.json");
+        std::fs::write(&path, event.to_string()).unwrap();
+        let till = shop.path("till").display().to_string();
+        let (text, status) = symbolicate(&format!("--debug {till} {}", path.display()));
+        assert_eq!(status, Some(0), "{text}");
+        assert!(text.contains("sum + 7 (till.c:2)"), "{ids}: {text}");
+        assert!(text.contains("main + 14 (till.c:5)"), "{ids}: {text}");
+    }
+}
