@@ -16,6 +16,9 @@ pub(crate) const FRAME_FIELDS: &str = "frame_fields";
 /// The key in them for the bytes from the frame's symbol to its address.
 pub(crate) const SYMBOL_OFFSET: &str = "symbolLocation";
 
+/// The key in an event's `extra` for the code by which the system ended the app: `FRONTBOARD 0x8BADF00D`.
+pub(crate) const ENDED_BY: &str = "ended_by";
+
 /// Of one thread, by the index of the physical frame.
 pub(super) struct Recorded<'a> {
     thread: &'a Thread,

@@ -31,7 +31,7 @@ impl Findings {
     pub fn new(origin: &str, of: &Symbolicated) -> Findings {
         let member = Member::new(origin, of);
         Findings {
-            title: title(member.kind, &member.stack),
+            title: title(member.kind, member.ended_by.as_deref(), &member.stack),
             blame: to_blame(of).map(|found| blame_text(of, &found)),
             thread: thread_in_question(&of.report),
             member,
@@ -59,14 +59,15 @@ impl Findings {
 }
 
 /// The title of a group, and of each of its reports.
-pub(super) fn title(kind: EventKind, stack: &[String]) -> String {
+fn title(kind: EventKind, ended_by: Option<&str>, stack: &[String]) -> String {
     let name = stack.first().map_or("(no stack)", String::as_str);
-    format!("{} in {name}", kind.as_str())
+    let ended_by = ended_by.map_or(String::new(), |word| format!(" ({word})"));
+    format!("{}{ended_by} in {name}", kind.as_str())
 }
 
 /// [`title`] of a group.
 pub(super) fn what(group: &Group) -> String {
-    title(group.kind, &group.stack)
+    title(group.kind, group.ended_by.as_deref(), &group.stack)
 }
 
 /// The frame to blame: of the heaviest sample, else of the thread that the report is about.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::{NO_END, normalised};
 use crate::report::time::since_epoch;
-use crate::report::{EventKind, Report};
+use crate::report::{Event, EventKind, Report, Value};
 use crate::symbolicate::frame::Symbolicated;
+use crate::symbolicate::recorded::ENDED_BY;
 
 /// The facts of a report that count in its group. Made on any thread; cheap to keep.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +18,8 @@ pub struct Member {
     pub kind: EventKind,
     /// The [`normalised`] stack, innermost first.
     pub stack: Vec<String>,
+    /// What ended the app, where the system says so by a code: `FRONTBOARD 0x8BADF00D`.
+    pub ended_by: Option<String>,
     /// The report's file or source.
     pub origin: String,
     /// Duration of the stall; zero where it is unknown, or where the report is of no stall.
@@ -47,8 +50,9 @@ impl Member {
         let (duration, at_least) = lasted(report);
         let fatal = event.is_some_and(|event| event.fatal);
         let signal = event.and_then(|event| event.signal.as_ref());
+        let ended_by = event.and_then(ended_by);
         let ending = match (&report.stall_end, signal) {
-            (_, Some(signal)) => signal.name.clone(),
+            (_, Some(signal)) => ended_by.unwrap_or(&signal.name).to_owned(),
             (Some(end), _) => end.how.clone(),
             _ if at_least => NO_END.to_owned(),
             _ if fatal => event.map_or("", |event| event.word()).to_owned(),
@@ -57,9 +61,10 @@ impl Member {
         let head = &report.head;
         let launch = Some(head.launch).filter(|launch| *launch != [0; 16]);
         Member {
-            key: key_of(kind, &app_word(&report.head.app.name), &stack),
+            key: key_of(kind, ended_by, &app_word(&report.head.app.name), &stack),
             kind,
             stack,
+            ended_by: ended_by.map(str::to_owned),
             origin: origin.to_owned(),
             duration,
             at_least,
@@ -71,6 +76,14 @@ impl Member {
             device: known(head.device.as_deref().unwrap_or("")),
         }
     }
+}
+
+/// The code by which the system ended the app, as importers note it.
+fn ended_by(event: &Event) -> Option<&str> {
+    event.extra.iter().find_map(|(key, value)| match value {
+        Value::Text(word) if key == ENDED_BY => Some(word.as_str()),
+        _ => None,
+    })
 }
 
 /// Returns the name under which groups count a version or a device.
@@ -111,10 +124,13 @@ fn app_word(name: &str) -> String {
 }
 
 /// FNV-1a of 128 bits: for a hash that must never change, simple enough to be written in any language.
-fn key_of(kind: EventKind, app: &str, stack: &[String]) -> u128 {
+fn key_of(kind: EventKind, ended_by: Option<&str>, app: &str, stack: &[String]) -> u128 {
     let recipe = RECIPE.to_string();
     let front = [recipe.as_str(), kind.as_str(), app];
-    let words = front.into_iter().chain(stack.iter().map(String::as_str));
+    let words = front
+        .into_iter()
+        .chain(ended_by)
+        .chain(stack.iter().map(String::as_str));
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     for byte in words.flat_map(|word| word.bytes().chain([0])) {
         hash = (hash ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);

@@ -54,6 +54,8 @@ pub struct Group {
     pub kind: EventKind,
     /// The normalised stack, innermost first.
     pub stack: Vec<String>,
+    /// What ended the app, where the system says so by a code: `FRONTBOARD 0x8BADF00D`.
+    pub ended_by: Option<String>,
     /// Number of reports.
     pub count: u64,
     /// Number of them that ended their launch: crashes, and stalls that were never seen to end.
@@ -111,6 +113,7 @@ impl Groups {
             key,
             kind: member.kind,
             stack: member.stack,
+            ended_by: member.ended_by,
             count: 0,
             ended: 0,
             total: Duration::ZERO,

@@ -3,7 +3,8 @@
 use super::draft::Draft;
 use super::fields::Fields;
 use super::values;
-use crate::report::{EventKind, Value};
+use crate::report::{Event, EventKind, Value};
+use crate::symbolicate::recorded::ENDED_BY;
 
 /// The facts about an exception that decide what kind of event it is.
 pub(super) struct ExceptionKind<'a> {
@@ -114,8 +115,16 @@ pub(super) fn with_known_code(reason: &str) -> String {
     }
 }
 
+/// Sets the event's reason, and notes the code in it.
+pub(super) fn set_reason(event: &mut Event, reason: Option<String>) {
+    if let Some(word) = reason.as_deref().and_then(word) {
+        event.extra.push((ENDED_BY.into(), Value::Text(word)));
+    }
+    event.reason = reason;
+}
+
 /// A short word for what ended the app: `FRONTBOARD 0x8BADF00D`; `None` for plain signals and other reasons.
-pub(super) fn word(reason: &str) -> Option<String> {
+fn word(reason: &str) -> Option<String> {
     let first = reason.lines().next()?;
     let first = first.strip_prefix("Namespace ").unwrap_or(first);
     let first = first.replace(", Code ", " ");

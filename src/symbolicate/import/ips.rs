@@ -86,8 +86,9 @@ fn event(draft: &mut Draft, body: &mut Fields) {
     let (signal, note) = signal.map_or((None, None), |text| ended::signal_and_note(&text));
     let mut termination = body.object("termination");
     let event = draft.event();
-    event.reason = ended::reason(&mut termination);
-    ended::add_note(&mut event.reason, note);
+    let mut reason = ended::reason(&mut termination);
+    ended::add_note(&mut reason, note);
+    ended::set_reason(event, reason);
     body.keep("termination", termination);
     event.name.clone_from(&kind);
     let mut thrown = body.object("exceptionReason");

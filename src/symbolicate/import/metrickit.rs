@@ -121,7 +121,8 @@ fn event(draft: &mut Draft, fields: &mut Fields, kind: EventKind, list: &str) {
     event.fatal = kind == EventKind::Crash;
     event.name = exception.map(str::to_owned);
     let reason = meta.text("terminationReason");
-    event.reason = reason.map(|reason| ended::with_known_code(&reason));
+    let reason = reason.map(|reason| ended::with_known_code(&reason));
+    ended::set_reason(event, reason);
     let mut extra = |key: &str, text: String| event.extra.push((key.into(), Value::Text(text)));
     if list == "appLaunchDiagnostics" {
         event.class = Some("launch".into());

@@ -117,7 +117,7 @@ impl LabelledText {
         } else if was_thrown {
             event.kind = EventKind::Exception;
         }
-        event.reason = reason;
+        ended::set_reason(event, reason);
         event.name = Some(name.clone()).filter(|name| !name.is_empty());
         let thrown = messages
             .iter()

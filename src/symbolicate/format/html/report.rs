@@ -29,7 +29,9 @@ pub(super) fn title(of: &Symbolicated, member: &Member) -> String {
     };
     let name = Some(app.name.as_str()).filter(|name| !name.is_empty());
     let name = name.unwrap_or("???");
-    format!("{name} {}: {kind}{time}{place}", app.version)
+    let ended_by = member.ended_by.as_deref();
+    let ended_by = ended_by.map_or(String::new(), |word| format!(" ({word})"));
+    format!("{name} {}: {kind}{ended_by}{time}{place}", app.version)
 }
 
 pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Member) -> String {
