@@ -1,5 +1,6 @@
 //! From a program counter as captured to the address to look up: the one place that subtracts.
 
+use super::import::AWAITS;
 use crate::report::model::{EventKind, Found, Frame, Report, Thread};
 
 /// A program counter (avma) with the rule for looking it up.
@@ -44,6 +45,7 @@ impl Pc {
             }
             Found::Context => Pc::Exact(frame.pc),
             _ if interrupted_next => Pc::Exact(frame.pc),
+            AWAITS => Pc::Exact(frame.pc),
             _ if is_armv7(report, frame) => Pc::After(frame.pc & !1),
             _ => Pc::After(frame.pc),
         })

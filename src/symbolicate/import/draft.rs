@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::fields::keep_frames;
 use super::names;
-use super::{Fields, LAST_EXCEPTION, Layout, UNSAID};
+use super::{AWAITS, Fields, LAST_EXCEPTION, Layout, UNSAID};
 use crate::report::{
     Damage, DamageKind, Event, EventKind, Found, Frame, Image, Reading, Report, Sample, StallEnd,
     Thread, limits,
@@ -243,7 +243,8 @@ impl Draft {
             self.damage(DamageKind::Section, 0, &message);
         }
         let listed = self.report.images.len() - self.unlisted.len().min(self.report.images.len());
-        if listed == 0 && !self.unlisted.is_empty() && layout != Layout::CrashText {
+        let is_said = matches!(layout, Layout::CrashText | Layout::Swift);
+        if listed == 0 && !self.unlisted.is_empty() && !is_said {
             let message = "no list of images is in it: frames name theirs, and without ids no debug file can be told for certain";
             self.damage(DamageKind::Section, 0, message);
         }
@@ -268,7 +269,7 @@ impl Draft {
 
 fn address_in_call(pc: u64, found: Found) -> u64 {
     match found {
-        Found::Context => pc,
+        Found::Context | AWAITS => pc,
         _ => pc.saturating_sub(1),
     }
 }

@@ -14,6 +14,7 @@
 //! | KSCrash's JSON | `crash` and `report` |
 //! | an event with `stacktrace` and `debug_meta`, as KSCrash's users send it | those |
 //! | Bugsnag's JSON | `stacktrace`, and `errorClass` or `machoLoadAddress` |
+//! | Swift's own backtraces, also within a log | `*** Program crashed:`, `*** Swift runtime failure:`, `Current stack trace:`; in JSON `crashReport` and `platform` |
 //! | PLCrashReporter's `.plcrash` | its first seven bytes |
 //!
 //! These layouts change every year. Missing fields are tolerated. Unknown fields are kept: a thread's and
@@ -41,6 +42,7 @@ mod parts;
 mod plcrash;
 mod script;
 mod stackshot;
+mod swift;
 mod text;
 mod titles;
 mod values;
@@ -55,6 +57,10 @@ use crate::report::{Damage, DamageKind, Found, Reading, Value, limits};
 
 /// The method by which a frame was found, if the report does not say. Its address is taken for a return address.
 pub const UNSAID: Found = Found::Other(u8::MAX);
+
+/// The method by which an async caller was found: its frame awaits the one before it, and its address, at which it goes
+/// on, is looked up as it is.
+pub const AWAITS: Found = Found::Other(u8::MAX - 1);
 
 /// Name of the thread that stands for the stack of an uncaught exception: where it was thrown, rather
 /// than where the process then aborted.
@@ -82,6 +88,8 @@ pub enum Layout {
     PlCrash,
     /// Bugsnag's JSON.
     Bugsnag,
+    /// The backtraces that Swift's own runtime prints.
+    Swift,
 }
 
 impl Layout {
@@ -97,6 +105,7 @@ impl Layout {
             Layout::Event => "event_json",
             Layout::PlCrash => "plcrash",
             Layout::Bugsnag => "bugsnag",
+            Layout::Swift => "swift_backtrace",
         }
     }
 }
@@ -177,7 +186,10 @@ fn text_layout(text: &[u8]) -> Option<Layout> {
     if call_tree::is_spindump(front) {
         return Some(Layout::Spindump);
     }
-    crash_text::is_one(front).then_some(Layout::CrashText)
+    let is_crash = crash_text::is_one(front);
+    is_crash
+        .then_some(Layout::CrashText)
+        .or_else(|| swift::is_one(text).then_some(Layout::Swift))
 }
 
 /// Returns true if a line of the text begins with this, but for spaces.
@@ -209,6 +221,9 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
     let text = without_mark(bytes);
     let found = match layout {
         Layout::PlCrash => plcrash::read(bytes).map(|reading| vec![reading]),
+        Layout::Swift if text.trim_ascii_start().first() != Some(&b'{') => {
+            Ok(swift::read(&String::from_utf8_lossy(text)))
+        }
         Layout::Spindump | Layout::Sample | Layout::CrashText => {
             let reading = read_text(bytes, text, Fields::default());
             Ok(reading.into_iter().collect())
@@ -350,6 +365,7 @@ fn reports(value: Value, layout: Layout) -> Vec<Reading> {
         (Layout::MetricKit, payload) => metrickit::read(payload),
         (Layout::KsCrash, report) => vec![kscrash::read(report)],
         (Layout::Bugsnag, payload) => bugsnag::read(payload),
+        (Layout::Swift, backtrace) => vec![swift::read_json(backtrace)],
         (_, event) => vec![event::read(event)],
     };
     match value {
@@ -371,6 +387,9 @@ fn detect_json(text: &[u8]) -> Option<Layout> {
         || (has(b"\"usedImages\"") && has(b"\"threads\""))
     {
         return Some(Layout::Ips);
+    }
+    if swift::is_json(text) {
+        return Some(Layout::Swift);
     }
     if has(b"\"callStackTree\"") || has(b"\"callStacks\"") {
         return Some(Layout::MetricKit);

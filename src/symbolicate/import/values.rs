@@ -131,6 +131,34 @@ pub(super) fn signal_name(number: u64) -> Option<&'static str> {
     found.map(|(_, name)| *name)
 }
 
+/// The signals of Linux that have other numbers there.
+#[rustfmt::skip]
+const LINUX_SIGNALS: [(u64, &str); 3] = [(7, "SIGBUS"), (10, "SIGUSR1"), (31, "SIGSYS")];
+
+/// The name of a signal on Linux, or on Darwin.
+pub(super) fn signal_name_of(number: u64, is_linux: bool) -> Option<&'static str> {
+    let found = LINUX_SIGNALS
+        .iter()
+        .find(|(known, _)| is_linux && *known == number);
+    found.map(|(_, name)| *name).or_else(|| signal_name(number))
+}
+
+/// The number of the signal that Swift's backtraces describe so.
+pub(super) fn signal_described(text: &str, is_linux: bool) -> Option<u64> {
+    let bus = if is_linux { 7 } else { 10 };
+    let text = text.to_ascii_lowercase();
+    #[rustfmt::skip]
+    let words = [
+        ("illegal instruction", 4), ("runtime failure", 4), ("trace trap", 5), ("system trap", 5), ("trap", 5),
+        ("abort", 6), ("bus error", bus), ("floating point", 8), ("arithmetic", 8), ("bad pointer", 11),
+        ("segmentation", 11), ("quit", 3),
+    ];
+    words
+        .iter()
+        .find(|(word, _)| text.contains(word))
+        .map(|(_, number)| *number)
+}
+
 /// The Mach exceptions (`mach/exception_types.h`).
 pub(super) fn exception_name(number: u64) -> Option<&'static str> {
     #[rustfmt::skip]

@@ -13,6 +13,7 @@ use crate::symbolicate::format::facts::{count, duration};
 use crate::symbolicate::format::plain;
 use crate::symbolicate::format::stacks::{heaviest, rows};
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, image_file_name};
+use crate::symbolicate::import::AWAITS;
 
 impl TextPage<'_> {
     pub(super) fn thread(&mut self, index: usize, thread: &Thread, stack: &Stack) {
@@ -121,10 +122,11 @@ impl TextPage<'_> {
             (None, _) => "???".into(),
         };
         let is_inlined = frame.is_some_and(|frame| frame.inlined);
-        let guess = if physical.is_guess() && !is_inlined {
-            " [guess]"
-        } else {
-            ""
+        let guess = match physical.found {
+            _ if is_inlined => "",
+            AWAITS => " [async]",
+            _ if physical.is_guess() => " [guess]",
+            _ => "",
         };
         let own = is_own(self.of, physical, frame);
         let paint = if own {

@@ -1,0 +1,206 @@
+//! Single lines of Swift's backtraces: frames, registers, images, titles of threads.
+
+use crate::report::{Image, Value};
+use crate::symbolicate::import::fields::Fields;
+use crate::symbolicate::import::lines::{is_address, stack_line};
+use crate::symbolicate::import::{names, values};
+use crate::symbolicate::recorded::SYMBOL_OFFSET;
+
+/// How a frame's address is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FrameKind {
+    ProgramCounter,
+    ReturnAddress,
+    /// Where an async function goes on that awaits the one before it.
+    AsyncResume,
+}
+
+/// A row of a stack.
+#[derive(Debug)]
+pub(super) enum Row {
+    Frame {
+        kind: FrameKind,
+        inlined: bool,
+        fields: Fields,
+    },
+    /// Frames that are not printed; the count where it is.
+    Omitted(Option<u64>),
+}
+
+/// `  1 [ra] [system] 0x00007f22538f961f NAME + 302 in IMAGE at FILE:LINE:COLUMN`; `first` is the address of a frame without
+/// one.
+pub(super) fn row(line: &str, first: u64) -> Option<Row> {
+    let line = line.trim();
+    if let Some(rest) = line.strip_prefix("...") {
+        return Some(Row::Omitted(number_within(rest)));
+    }
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = line[digits..].strip_prefix([' ', '\t'])?;
+    if digits == 0 || digits > 7 {
+        return None;
+    }
+    let mut rest = rest.trim_start();
+    if let Some(rest) = rest.strip_prefix("...") {
+        return Some(Row::Omitted(number_within(rest)));
+    }
+    let (mut kind, mut inlined) = (None, false);
+    while let Some((mark, behind)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        match mark {
+            "ra" => kind = Some(FrameKind::ReturnAddress),
+            "async" => kind = Some(FrameKind::AsyncResume),
+            "inlined" => inlined = true,
+            "system" | "thunk" | "pc" => {}
+            _ => break,
+        }
+        rest = behind.trim_start();
+    }
+    let word = rest.split(' ').next().unwrap_or("");
+    let address = values::number(word).filter(|_| is_address(word));
+    let what = match address {
+        Some(_) => rest[word.len()..].trim(),
+        None => rest,
+    };
+    let mut fields = placed(what);
+    if address.is_none() && fields.is_empty() {
+        return None;
+    }
+    let is_first = line[..digits].bytes().all(|c| c == b'0') || inlined;
+    let pc = address.or(Some(first).filter(|_| is_first)).unwrap_or(0);
+    fields.push("instruction_addr", Value::Unsigned(pc));
+    Some(Row::Frame {
+        kind: kind.unwrap_or(FrameKind::ProgramCounter),
+        inlined,
+        fields,
+    })
+}
+
+fn number_within(text: &str) -> Option<u64> {
+    let is_other = |c: char| !c.is_ascii_digit();
+    text.split(is_other)
+        .find(|word| !word.is_empty())?
+        .parse()
+        .ok()
+}
+
+/// `NAME + 302 in IMAGE at FILE:LINE:COLUMN`, under the keys by which frames are read.
+fn placed(what: &str) -> Fields {
+    let mut fields = Fields::default();
+    let at = what
+        .find(" at /")
+        .or_else(|| what.find(" at <"))
+        .or_else(|| what.rfind(" at "));
+    let (front, place) = match at {
+        // Without a place, ` at ` may be of the name.
+        Some(at) if what[..at].contains(" in ") => (&what[..at], &what[at + 4..]),
+        _ => (what, ""),
+    };
+    // Names of closures have the same word.
+    let Some((name, image)) = front.rsplit_once(" in ") else {
+        if !front.is_empty() {
+            fields.push("symbol", Value::Text(front.to_owned()));
+        }
+        return fields;
+    };
+    let (symbol, offset) = match name.rsplit_once(" + ") {
+        Some((symbol, offset)) if offset.parse::<u64>().is_ok() => (symbol, offset.parse().ok()),
+        _ => (name, None),
+    };
+    fields.push("symbol", Value::Text(symbol.trim().to_owned()));
+    fields.push("image", Value::Text(image.trim().to_owned()));
+    if let Some(offset) = offset {
+        fields.push(SYMBOL_OFFSET, Value::Unsigned(offset));
+    }
+    let mut parts = place.rsplitn(3, ':');
+    let (column, line, file) = (parts.next(), parts.next(), parts.next());
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
+    if let (Some(file), Some(line)) = (file, number(line)) {
+        source(&mut fields, file, line, number(column));
+    }
+    fields
+}
+
+/// Puts the place of a frame, unless the compiler made it up.
+pub(super) fn source(fields: &mut Fields, file: &str, line: u64, column: Option<u64>) {
+    if line == 0 || file.contains("<compiler-generated>") {
+        return;
+    }
+    fields.push("sourceFile", Value::Text(file.to_owned()));
+    fields.push("sourceLine", Value::Unsigned(line));
+    if let Some(column) = column.filter(|column| *column > 0) {
+        fields.push("column", Value::Unsigned(column));
+    }
+}
+
+/// A frame of the runtime's own trace, all of which are return addresses: `3    libswiftCore.so   0x00007f704f6f94f0 NAME + 303`. The
+/// address is that of the function, where that is known, else the frame's own.
+pub(super) fn runtime_row(line: &str) -> Option<(Fields, Option<u64>)> {
+    let found = stack_line(line.trim())?;
+    let mut fields = Fields::default();
+    let name = found.name();
+    let pc = match (name, found.offset) {
+        (Some(_), Some(offset)) => found.pc.wrapping_add(offset),
+        _ => found.pc,
+    };
+    fields.push("instruction_addr", Value::Unsigned(pc));
+    fields.push("image", Value::Text(found.image.to_owned()));
+    if let Some(name) = name {
+        fields.push("symbol", Value::Text(name.to_owned()));
+    }
+    if let Some(offset) = found.offset.filter(|_| name.is_some()) {
+        fields.push(SYMBOL_OFFSET, Value::Unsigned(offset));
+    }
+    Some((fields, found.base))
+}
+
+/// `Thread 0 "kiosk" crashed:`: number, name, and if it crashed.
+pub(super) fn thread_title(line: &str) -> Option<(u64, Option<String>, bool)> {
+    let rest = line.trim().strip_prefix("Thread ")?.strip_suffix(':')?;
+    let (rest, crashed) = match rest.strip_suffix(" crashed") {
+        Some(rest) => (rest, true),
+        None => (rest, false),
+    };
+    let (number, name) = rest.split_once(' ').unwrap_or((rest, ""));
+    let name = name.trim().trim_matches('"').to_owned();
+    let name = Some(name).filter(|name| !name.is_empty());
+    Some((number.parse().ok()?, name, crashed))
+}
+
+/// `rax 0x0000000000000010  16`, or several: `cs 0x0033  fs 0x0000`.
+pub(super) fn registers(line: &str) -> Vec<(String, u64)> {
+    let groups = line.trim().split("  ").map(str::trim);
+    let pair = |group: &str| {
+        let (name, rest) = group.split_once(' ')?;
+        let word = rest.trim().split(' ').next()?;
+        let is_name = name.len() < 8 && name.bytes().all(|c| c.is_ascii_alphanumeric());
+        let value = values::number(word).filter(|_| is_name && is_address(word))?;
+        Some((name.to_owned(), value))
+    };
+    groups.map_while(pair).collect()
+}
+
+/// `0x000055d676c73000–0x000055d676c83c58 BUILDID NAME PATH`.
+pub(super) fn image(line: &str) -> Option<Image> {
+    let (range, rest) = line.trim().split_once(' ')?;
+    let (base, end) = range
+        .split_once('\u{2013}')
+        .or_else(|| range.split_once('-'))?;
+    let (base, end) = (values::number(base)?, values::number(end)?);
+    let (id, rest) = match rest.trim_start().strip_prefix('<') {
+        // `<no build ID>`
+        Some(rest) => rest.split_once('>')?,
+        None => rest.trim_start().split_once(' ').unwrap_or((rest, "")),
+    };
+    let rest = rest.trim();
+    let (name, path) = match rest.find(" /") {
+        Some(at) => (rest[..at].trim(), rest[at..].trim()),
+        None => (rest, rest),
+    };
+    names::function(name, None)?;
+    Some(Image {
+        name: path.to_owned(),
+        id: values::id(id),
+        base,
+        size: end.checked_sub(base)?,
+        ..Image::default()
+    })
+}

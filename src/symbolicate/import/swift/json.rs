@@ -1,0 +1,93 @@
+//! A backtrace in JSON, as `SWIFT_BACKTRACE=format=json` writes it.
+
+use super::frames::{FrameKind, Row, source};
+use super::message_of;
+use super::report::{CrashFacts, SwiftThread, add_thread, event, name};
+use crate::report::time::wall;
+use crate::report::{Image, Reading, Thread, Value};
+use crate::symbolicate::import::draft::Draft;
+use crate::symbolicate::import::fields::Fields;
+use crate::symbolicate::import::parts::registers;
+use crate::symbolicate::import::{Layout, values};
+use crate::symbolicate::recorded::SYMBOL_OFFSET;
+
+/// Reads the object; the message stands `before` it.
+pub(super) fn read(mut fields: Fields, before: &[String]) -> Reading {
+    let mut draft = Draft::default();
+    let time = fields
+        .take("timestamp")
+        .map_or(0, |at| values::instant(&at));
+    for value in fields.list("images") {
+        let mut image = Fields::of(value);
+        let base = image.unsigned("baseAddress").unwrap_or(0);
+        let end = image.unsigned("endOfText").unwrap_or(base);
+        draft.image(Image {
+            name: image.text("path|name").unwrap_or_default(),
+            id: values::id(&image.text("buildId").unwrap_or_default()),
+            base,
+            size: end.saturating_sub(base),
+            ..Image::default()
+        });
+    }
+    draft.index_images();
+    let facts = CrashFacts {
+        description: fields.text("description").unwrap_or_default(),
+        address: fields.unsigned("faultAddress"),
+        platform: fields.text("platform").unwrap_or_default(),
+        arch: fields.text("architecture").unwrap_or_default(),
+        message: message_of(before),
+    };
+    event(&mut draft, facts, None);
+    draft.report.head.time = wall(time);
+    for (index, value) in fields.list("threads").into_iter().enumerate() {
+        let mut thread = Fields::of(value);
+        let rows = thread.list("frames").into_iter().filter_map(row);
+        let of = SwiftThread {
+            rows: rows.collect(),
+            thread: Thread {
+                id: index as u64,
+                name: thread.text("name"),
+                crashed: thread.bool("crashed").unwrap_or(false),
+                registers: registers(thread.object("registers")),
+                extra: thread.into_extra(),
+                ..Thread::default()
+            },
+        };
+        add_thread(&mut draft, of);
+    }
+    name(&mut draft);
+    draft.finish(Layout::Swift, fields)
+}
+
+fn row(value: Value) -> Option<Row> {
+    let mut frame = Fields::of(value);
+    let kind = match frame.text("kind").as_deref() {
+        Some("omittedFrames") => return Some(Row::Omitted(frame.unsigned("count"))),
+        Some("truncated") => return Some(Row::Omitted(None)),
+        Some("programCounter") => FrameKind::ProgramCounter,
+        Some("asyncResumePoint") => FrameKind::AsyncResume,
+        _ => FrameKind::ReturnAddress,
+    };
+    let inlined = frame.bool("inlined") == Some(true);
+    let mut fields = Fields::default();
+    let address = frame.unsigned("address").unwrap_or(0);
+    fields.push("instruction_addr", Value::Unsigned(address));
+    for key in ["symbol", "image"] {
+        if let Some(text) = frame.text(key) {
+            fields.push(key, Value::Text(text));
+        }
+    }
+    if let Some(offset) = frame.unsigned("offset") {
+        fields.push(SYMBOL_OFFSET, Value::Unsigned(offset));
+    }
+    let mut place = frame.object("sourceLocation");
+    let (file, line) = (place.text("file"), place.unsigned("line"));
+    if let (Some(file), Some(line)) = (file, line) {
+        source(&mut fields, &file, line, place.unsigned("column"));
+    }
+    Some(Row::Frame {
+        kind,
+        inlined,
+        fields,
+    })
+}

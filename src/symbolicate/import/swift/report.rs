@@ -1,0 +1,332 @@
+//! A backtrace in text, line by line.
+
+use std::collections::BTreeMap;
+
+use super::frames::{FrameKind, Row, image, registers, row, runtime_row, thread_title};
+use super::message_of;
+use crate::report::{EventKind, Found, Image, Omitted, Reading, Signal, Thread, Value, WalkEnd};
+use crate::symbolicate::frame::image_file_name;
+use crate::symbolicate::import::draft::Draft;
+use crate::symbolicate::import::fields::Fields;
+use crate::symbolicate::import::{AWAITS, Layout, UNSAID, values};
+use crate::symbolicate::symbolicator::is_system;
+
+/// The part of the text that is being read.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Head,
+    Thread,
+    Registers,
+    Images,
+    /// The trace that the runtime itself prints.
+    Runtime,
+}
+
+/// The title of the trace that the runtime itself prints.
+const RUNTIME: &str = "Current stack trace:";
+
+/// A backtrace being read.
+pub(super) struct SwiftReport {
+    part: Part,
+    facts: CrashFacts,
+    /// The number of the signal, and where it came.
+    signal: Option<(u64, u64)>,
+    threads: Vec<SwiftThread>,
+    images: Vec<Image>,
+    /// Bases of images, by the names that frames of the runtime's trace have.
+    bases: BTreeMap<String, u64>,
+}
+
+/// What is known of a death, in either layout.
+#[derive(Default)]
+pub(super) struct CrashFacts {
+    /// `Illegal instruction`, `Swift runtime failure: …`
+    pub description: String,
+    pub address: Option<u64>,
+    /// `Linux (Debian GNU/Linux 12 (bookworm))`
+    pub platform: String,
+    pub arch: String,
+    /// The message and its place, as standard error has them before the backtrace.
+    pub message: Option<(Option<String>, String)>,
+}
+
+/// A thread, with its rows as they come.
+#[derive(Default)]
+pub(super) struct SwiftThread {
+    pub thread: Thread,
+    pub rows: Vec<Row>,
+}
+
+impl SwiftReport {
+    /// Begins with the first line of a backtrace.
+    pub fn begin(line: &str, before: impl FnOnce() -> Vec<String>) -> Option<SwiftReport> {
+        let is_runtimes = line.trim() == RUNTIME;
+        if !is_runtimes && !is_headline(line) {
+            return None;
+        }
+        let mut report = SwiftReport {
+            part: Part::Head,
+            facts: CrashFacts {
+                message: message_of(&before()),
+                ..CrashFacts::default()
+            },
+            signal: None,
+            threads: Vec::new(),
+            images: Vec::new(),
+            bases: BTreeMap::new(),
+        };
+        if is_runtimes {
+            report.part = Part::Runtime;
+            report.threads.push(SwiftThread {
+                thread: Thread {
+                    crashed: true,
+                    ..Thread::default()
+                },
+                rows: Vec::new(),
+            });
+            return Some(report);
+        }
+        report.headline(line).then_some(report)
+    }
+
+    /// Reads a line; false if it is none of this backtrace's any more.
+    pub fn line(&mut self, line: &str) -> bool {
+        if self.part == Part::Runtime {
+            return self.runtime_line(line);
+        }
+        let trimmed = line.trim();
+        if trimmed.is_empty() {
+            return true;
+        }
+        if is_headline(trimmed) {
+            // Another death, unless this one has only begun.
+            return self.threads.is_empty() && self.headline(trimmed);
+        }
+        if let Some(platform) = trimmed.strip_prefix("Platform: ") {
+            let (arch, platform) = platform.split_once(' ').unwrap_or((platform, ""));
+            self.facts.arch = arch.to_owned();
+            self.facts.platform = platform.to_owned();
+            return true;
+        }
+        if let Some((id, name, crashed)) = thread_title(trimmed) {
+            self.part = Part::Thread;
+            self.threads.push(SwiftThread {
+                thread: Thread {
+                    id,
+                    name,
+                    crashed,
+                    main: id == 0,
+                    ..Thread::default()
+                },
+                rows: Vec::new(),
+            });
+            return true;
+        }
+        if trimmed == "Registers:" {
+            self.part = Part::Registers;
+        } else if trimmed.starts_with("Images") && trimmed.ends_with(':') {
+            self.part = Part::Images;
+        } else if trimmed.starts_with("Backtrace took ") {
+            return false;
+        } else {
+            self.fact(trimmed);
+        }
+        true
+    }
+
+    /// Reads a row, a register or an image.
+    fn fact(&mut self, line: &str) {
+        match self.part {
+            Part::Images => self.images.extend(image(line)),
+            Part::Thread | Part::Registers => {
+                let first = self.signal.map_or(0, |(_, pc)| pc);
+                let registers = registers(line);
+                let crashed = match self.part {
+                    Part::Registers => self.threads.iter_mut().find(|of| of.thread.crashed),
+                    _ => self.threads.last_mut(),
+                };
+                let Some(of) = crashed else { return };
+                if !registers.is_empty() {
+                    of.thread.registers.extend(registers);
+                } else if self.part == Part::Thread {
+                    of.rows.extend(row(line, first));
+                }
+            }
+            Part::Head | Part::Runtime => {}
+        }
+    }
+
+    fn runtime_line(&mut self, line: &str) -> bool {
+        let Some((fields, base)) = runtime_row(line) else {
+            return false;
+        };
+        if let (Some(base), Some(name)) = (base, fields.peek("image")) {
+            self.bases.insert(name.to_owned(), base);
+        }
+        self.threads[0].rows.push(Row::Frame {
+            kind: FrameKind::ReturnAddress,
+            inlined: false,
+            fields,
+        });
+        true
+    }
+
+    /// `*** Signal 4: Backtracing from 0x…`, `*** Program crashed: Illegal instruction at 0x… ***`, or the same with another
+    /// mark.
+    fn headline(&mut self, line: &str) -> bool {
+        let Some(text) = headline(line) else {
+            return false;
+        };
+        let text = text.strip_prefix("Program crashed: ").unwrap_or(text);
+        if let Some((number, from)) = text
+            .strip_prefix("Signal ")
+            .and_then(|text| text.split_once(": Backtracing from "))
+        {
+            let word = from.split(['.', ' ']).next().unwrap_or("");
+            let pc = values::number(word).unwrap_or(0);
+            self.signal = number.parse().ok().map(|number| (number, pc));
+            return true;
+        }
+        let (what, address) = match text.rsplit_once(" at 0x") {
+            Some((what, digits)) => (what, u64::from_str_radix(digits.trim(), 16).ok()),
+            None => (text, None),
+        };
+        self.facts.description = what.to_owned();
+        self.facts.address = address;
+        true
+    }
+
+    pub fn finish(self) -> Reading {
+        let mut draft = Draft::default();
+        for image in self.images {
+            draft.image(image);
+        }
+        for (name, base) in self.bases {
+            draft.image(Image {
+                name,
+                base,
+                ..Image::default()
+            });
+        }
+        draft.index_images();
+        event(
+            &mut draft,
+            self.facts,
+            self.signal.map(|(number, _)| number),
+        );
+        for of in self.threads {
+            add_thread(&mut draft, of);
+        }
+        name(&mut draft);
+        draft.finish(Layout::Swift, Fields::default())
+    }
+}
+
+fn is_headline(line: &str) -> bool {
+    headline(line).is_some()
+}
+
+/// The text between the marks of a headline.
+fn headline(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let text = match line.strip_prefix("*** ") {
+        Some(text) => text.trim_end_matches(" ***"),
+        None => line.strip_prefix('💣')?.trim(),
+    };
+    const FRONTS: [&str; 4] = [
+        "Signal ",
+        "Program crashed: ",
+        "Swift runtime failure: ",
+        "Fatal error: ",
+    ];
+    FRONTS
+        .iter()
+        .any(|front| text.starts_with(front))
+        .then_some(text)
+}
+
+/// Sets head and event.
+pub(super) fn event(draft: &mut Draft, facts: CrashFacts, number: Option<u64>) {
+    let head = &mut draft.report.head;
+    head.arch = values::arch(&facts.arch);
+    let (name, version) = facts
+        .platform
+        .split_once(' ')
+        .unwrap_or((&facts.platform, ""));
+    head.os.name = name.to_owned();
+    head.os.version = match version.strip_prefix('(') {
+        Some(version) => version.strip_suffix(')').unwrap_or(version).to_owned(),
+        None => version.to_owned(),
+    };
+    let is_linux = name != "macOS";
+    let number = number.or_else(|| values::signal_described(&facts.description, is_linux));
+    let (location, message) = facts.message.unzip();
+    let event = draft.event();
+    event.kind = EventKind::Crash;
+    event.fatal = true;
+    event.location = location.flatten();
+    event.message = message;
+    let failure = facts.description.starts_with("Swift runtime failure: ");
+    if failure {
+        event
+            .message
+            .get_or_insert_with(|| facts.description.clone());
+    } else if number.is_none() {
+        event.reason = Some(facts.description.clone()).filter(|text| !text.is_empty());
+    }
+    let name = number.and_then(|number| values::signal_name_of(number, is_linux));
+    event.signal = number.map(|number| Signal {
+        number,
+        name: name.map_or_else(|| format!("signal {number}"), str::to_owned),
+        address: facts.address,
+        code_name: Some(facts.description).filter(|text| !failure && !text.is_empty()),
+        ..Signal::default()
+    });
+}
+
+/// Names the app after its program: the first image that is neither a library nor the system's.
+pub(super) fn name(draft: &mut Draft) {
+    let is_program = |image: &&Image| {
+        let file = image_file_name(&image.name);
+        !file.contains(".so") && !file.ends_with(".dylib") && !is_system(&image.name)
+    };
+    let program = draft.report.images.iter().find(is_program);
+    let program = program.map(|image| image_file_name(&image.name).to_owned());
+    draft.report.head.app.name = program.unwrap_or_default();
+}
+
+/// Adds a thread with its rows.
+pub(super) fn add_thread(draft: &mut Draft, of: SwiftThread) {
+    let mut thread = of.thread;
+    let (mut frames, mut found) = (Vec::new(), Vec::new());
+    for row in of.rows {
+        match row {
+            Row::Frame {
+                kind,
+                inlined,
+                mut fields,
+            } => {
+                if inlined {
+                    fields.push("inline", Value::Bool(true));
+                } else {
+                    found.push(match kind {
+                        FrameKind::ProgramCounter if found.is_empty() => Found::Context,
+                        FrameKind::AsyncResume => AWAITS,
+                        _ => UNSAID,
+                    });
+                }
+                frames.push(fields.into_raw());
+            }
+            Row::Omitted(Some(count)) if count > 0 => {
+                let at = found.len() as u64;
+                thread.omitted = Some(Omitted { at, count });
+            }
+            Row::Omitted(_) => thread.end = Some(WalkEnd::Truncated),
+        }
+    }
+    draft.put_frames(&mut thread, frames);
+    for (frame, found) in thread.frames.iter_mut().zip(found) {
+        frame.found = found;
+    }
+    draft.called(thread);
+}
