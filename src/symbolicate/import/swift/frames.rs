@@ -131,8 +131,9 @@ pub(super) fn source(fields: &mut Fields, file: &str, line: u64, column: Option<
     }
 }
 
-/// A frame of the runtime's own trace, all of which are return addresses: `3    libswiftCore.so   0x00007f704f6f94f0 NAME + 303`. The
-/// address is that of the function, where that is known, else the frame's own.
+/// A frame of the runtime's own trace, all of which are return addresses:
+/// `3    libswiftCore.so   0x00007f704f6f94f0 NAME + 303`. The address is that of the function, where that is known, else
+/// the frame's own.
 pub(super) fn runtime_row(line: &str) -> Option<(Fields, Option<u64>)> {
     let found = stack_line(line.trim())?;
     let mut fields = Fields::default();
