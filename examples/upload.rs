@@ -72,9 +72,8 @@ fn upload(folder: &Path, url: &str) -> std::io::Result<Sent> {
         println!("{path}: version {}: {answer}", report.head.app.version);
         match answer.as_u16() {
             200..=299 => Answer::Accepted,
-            // Too many, or a time-out: the same report may be taken later.
-            408 | 425 | 429 => Answer::Later,
-            400..=499 => Answer::Refused,
+            // The report itself is at fault. Any other answer may be another one tomorrow.
+            400 | 413 | 415 | 422 => Answer::Refused,
             _ => Answer::Later,
         }
     })?;
@@ -191,6 +190,8 @@ mod tests {
         for status in [
             "500 Internal Server Error",
             "429 Too Many Requests",
+            "401 Unauthorized",
+            "404 Not Found",
             "302 Found",
         ] {
             assert_eq!(served(&folder, &[status]).0.left, 1, "{status}");

@@ -1,4 +1,4 @@
-"""Runs the SQL of docs/tables.md: ask.py PAGE FOLDER EXPECTED [spark]. Each engine and format must give the expected rows.
+"""Runs the SQL of docs/data.md: ask.py PAGE FOLDER EXPECTED [spark]. Each engine and format must give the expected rows.
 
 With WEDJAT_BLESS set, the rows of DuckDB over Parquet become the expected ones.
 """

@@ -35,7 +35,7 @@ words! {
         /// It was killed, most likely because memory ran out. Since it was last seen, the kernel has counted such an end in
         /// its control group, or on the machine if the group has no counter. Memory was near its limit, and the process was
         /// alone in its group or had a large part of that memory. Apple platforms don't count such ends: there it is a guess
-        /// from the memory that was used. `docs/endings.md` lists what cannot be distinguished.
+        /// from the memory that was used. `docs/measured/endings.md` lists what cannot be distinguished.
         OutOfMemory = "out_of_memory",
         /// The machine was started anew: a loss of power, a kernel's panic, a restart.
         Reboot = "reboot",

@@ -29,7 +29,7 @@ const ROWS: usize = 4096;
 /// Their bytes, about; and those of the frames of one row, which no honest stack has. A column holds 2 GiB of text.
 const BYTES: usize = 64 << 20;
 
-/// The file being written; `docs/tables.md` has its columns.
+/// The file being written; `docs/data.md` has its columns.
 #[derive(Debug, Default)]
 pub struct Parquet {
     rows: Vec<Row>,

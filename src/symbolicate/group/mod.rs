@@ -1,7 +1,7 @@
 //! Groups reports of the same stall, by the heaviest stack of each, normalised.
 //!
 //! A stack is normalised so that builds, compilers and depths of recursion don't tell two reports of
-//! one fault apart ([`RECIPE`], `docs/groups.md`):
+//! one fault apart ([`RECIPE`], `docs/measured/groups.md`):
 //!
 //! - inlined functions count as the frames they are in the source, so that builds which inline
 //!   differently agree;
