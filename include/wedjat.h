@@ -42,7 +42,7 @@ typedef enum {
    */
   WEDJAT_ENDED_REBOOT = 6,
   /*
-   It was killed, or left by `_exit`: these cannot be told apart afterwards.
+   It was killed, or ended by `_exit`: these look the same afterwards.
    */
   WEDJAT_ENDED_ABRUPT = 7,
 } wedjat_how_ended;
@@ -151,7 +151,7 @@ typedef void (*wedjat_stall_function)(const wedjat_stall_event *event, void *dat
 
 /*
  Options of a monitor: the triggers, their limits, and the folder of reports. Fill it with zeros, set `size`, then
- the options that you want. A trigger that you do not set is off. A number of 0 stands for the default named beside
+ the options that you want. A trigger that you do not set is off. A number of 0 means the default named beside
  it.
  */
 typedef struct {
@@ -398,7 +398,7 @@ typedef struct {
 } wedjat_stats;
 
 /*
- A timed mark that lasts: what `wedjat_mark_begin` gives and `wedjat_mark_end` takes.
+ A timed mark that lasts: `wedjat_mark_begin` returns it, `wedjat_mark_end` takes it.
  */
 typedef struct {
   /*
@@ -466,7 +466,7 @@ typedef struct {
 } wedjat_launch;
 
 /*
- Sends the report at `path`, and gives one of `wedjat_answer`; any other number is `WEDJAT_LATER`.
+ Sends the report at `path`, and returns one of `wedjat_answer`; any other number is `WEDJAT_LATER`.
  */
 typedef int (*wedjat_send_function)(const char *path, void *data);
 
@@ -503,7 +503,7 @@ extern "C" {
 /*
  Installs the monitor. Call it early, on the thread to be watched. There is one monitor at a time.
 
- Gives null on failure, and writes the reason to `error` (at most `error_size` bytes with the zero byte; may be null).
+ Returns null on failure, and writes the reason to `error` (at most `error_size` bytes with the zero byte; may be null).
 
  `options` points at `options->size` bytes, and its strings end with a zero byte. You may free it once this returns.
  The callbacks may be called on other threads, with their data, until `wedjat_uninstall` returns.
@@ -551,7 +551,7 @@ void wedjat_resume(void);
 
 /*
  Watches a run loop that cannot be observed: `post` puts each `beat` into the watched thread's own queue, which calls
- it. `post` runs on the watchdog's thread, with `data`, until `wedjat_uninstall` returns, and must not block. Gives true if
+ it. `post` runs on the watchdog's thread, with `data`, until `wedjat_uninstall` returns, and must not block. Returns true if
  it began. The monitor must watch for stalls, and does this once.
  */
 bool wedjat_watch_by_ping(const wedjat_monitor *monitor,
@@ -560,13 +560,13 @@ bool wedjat_watch_by_ping(const wedjat_monitor *monitor,
 
 /*
  On Apple platforms: watches the main thread by its dispatch queue, where no run loop works that queue off
- (`dispatch_main`). Gives true if it began, and false on other platforms.
+ (`dispatch_main`). Returns true if it began, and false on other platforms.
  */
 bool wedjat_watch_main_queue(const wedjat_monitor *monitor);
 
 /*
- Writes a report of all threads, now. `reason` (may be null) stands in it. Its path goes to `path` (at most
- `path_size` bytes with the zero byte; may be null). Gives true if it was written; otherwise `path` has the reason.
+ Writes a report of all threads, now. It has `reason` (may be null). Its path goes to `path` (at most
+ `path_size` bytes with the zero byte; may be null). Returns true if it was written; otherwise `path` has the reason.
  */
 bool wedjat_record(const wedjat_monitor *monitor,
                    const char *reason,
@@ -576,7 +576,7 @@ bool wedjat_record(const wedjat_monitor *monitor,
 /*
  Captures the stacks of `threads` (of `wedjat_threads`) now and writes them to `room` as text: one frame a line,
  innermost first. A text that does not fit into `size` bytes is cut; a zero byte ends it. Nothing is written if `room`
- is null or `size` is 0. Gives the length of the whole text in bytes, without the zero byte, or -1 on failure.
+ is null or `size` is 0. Returns the length of the whole text in bytes, without the zero byte, or -1 on failure.
  */
 ptrdiff_t wedjat_stacks(const wedjat_monitor *monitor,
                         int threads,
@@ -584,7 +584,7 @@ ptrdiff_t wedjat_stacks(const wedjat_monitor *monitor,
                         size_t size);
 
 /*
- Fills `*stats` with the monitor's counters since it was installed. Set `stats->size` before the call. Gives true if
+ Fills `*stats` with the monitor's counters since it was installed. Set `stats->size` before the call. Returns true if
  it was filled.
  */
 bool wedjat_get_stats(const wedjat_monitor *monitor,
@@ -607,14 +607,14 @@ void wedjat_set_foreground(const wedjat_monitor *monitor, bool foreground);
 
 /*
  The signals whose handlers were replaced since `wedjat_install`: as many as there is room for go to `signals`.
- Gives how many there are.
+ Returns their number.
  */
 size_t wedjat_replaced_signals(const wedjat_monitor *monitor,
                                int32_t *signals,
                                size_t room);
 
 /*
- Sets a key of the app's own, which stands in every report from now on.
+ Sets a key of the app's own, which every report has from now on.
  */
 void wedjat_set(const wedjat_monitor *monitor, const char *key, const char *value);
 
@@ -660,14 +660,14 @@ void wedjat_mark_end(const wedjat_monitor *monitor, wedjat_mark mark);
 
 /*
  Fills `*launch` with how the launch before this one ended, even if it left no report. Set `launch->size` before the
- call. Gives false if there was no earlier launch.
+ call. Returns false if there was no earlier launch.
  */
 bool wedjat_previous_launch(const wedjat_monitor *monitor,
                             wedjat_launch *launch);
 
 /*
  Calls `each` (may be null) with the path of every report that earlier launches left in `directory`, oldest first.
- The folder's limits remove none of them during the call. Gives the number of reports, or -1 if the folder cannot be
+ The folder's limits remove none of them during the call. Returns the number of reports, or -1 if the folder cannot be
  listed.
  */
 ptrdiff_t wedjat_reports(const char *directory,
@@ -675,9 +675,9 @@ ptrdiff_t wedjat_reports(const char *directory,
                          void *data);
 
 /*
- Gives each report that earlier launches left in `directory` to `each`, oldest first, and does with it what the
+ Calls `each` with each report that earlier launches left in `directory`, oldest first, and does with it what the
  answer says. While `each` has a report, no other sender gets it, in this process or in another. `sent` (may be null;
- set `sent->size`) gets the counts. Gives false if the folder cannot be listed, or if a report cannot be removed or
+ set `sent->size`) gets the counts. Returns false if the folder cannot be listed, or if a report cannot be removed or
  set aside.
 
  Not for the watched thread if `each` uses a network.

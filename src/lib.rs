@@ -51,7 +51,7 @@
 //! | `recorder/` | composes a report: which sections, in which order, into which file |
 //! | `capture/`, [`unwind`] | a thread, to its registers and stack, to its frames |
 //! | [`stall`], [`load`] | what `on_stall` is given; settings of the load triggers |
-//! | [`context`], `vitals.rs` | what stands in a report beside the stacks |
+//! | [`context`], `vitals.rs` | the rest of a report, beside the stacks |
 //! | `functions/` | where the functions of a symbol table end |
 //! | [`store`] | the folder of reports, and what the last launch left in it |
 //! | [`report`] | the format: model, writer, reader |

@@ -18,7 +18,7 @@ pub use self::snapshot::Snapshot;
 use crate::platform::clock;
 use crate::report::ValueView;
 
-/// Keys at most; later ones are left out, and counted.
+/// Keys at most; later ones are dropped, and counted.
 pub const KEYS: usize = 64;
 /// Breadcrumbs that are kept; the oldest make room.
 pub const BREADCRUMBS: usize = 64;

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use super::{text, wedjat_monitor};
 use crate::report::ValueView;
 
-/// A timed mark that lasts: what `wedjat_mark_begin` gives and `wedjat_mark_end` takes.
+/// A timed mark that lasts: `wedjat_mark_begin` returns it, `wedjat_mark_end` takes it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wedjat_mark {
@@ -24,7 +24,7 @@ unsafe fn set<'a>(monitor: *const wedjat_monitor, key: *const c_char, value: Val
     }
 }
 
-/// Sets a key of the app's own, which stands in every report from now on.
+/// Sets a key of the app's own, which every report has from now on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_set(
     monitor: *const wedjat_monitor,

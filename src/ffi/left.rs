@@ -24,7 +24,7 @@ pub enum wedjat_how_ended {
     WEDJAT_ENDED_OUT_OF_MEMORY = 5,
     /// The machine was started anew.
     WEDJAT_ENDED_REBOOT = 6,
-    /// It was killed, or left by `_exit`: these cannot be told apart afterwards.
+    /// It was killed, or ended by `_exit`: these look the same afterwards.
     WEDJAT_ENDED_ABRUPT = 7,
 }
 
@@ -72,7 +72,7 @@ pub enum wedjat_answer {
     WEDJAT_STOP = 3,
 }
 
-/// Sends the report at `path`, and gives one of `wedjat_answer`; any other number is `WEDJAT_LATER`.
+/// Sends the report at `path`, and returns one of `wedjat_answer`; any other number is `WEDJAT_LATER`.
 pub type wedjat_send_function =
     Option<unsafe extern "C" fn(path: *const c_char, data: *mut c_void) -> c_int>;
 
@@ -93,7 +93,7 @@ pub struct wedjat_sent {
 }
 
 /// Fills `*launch` with how the launch before this one ended, even if it left no report. Set `launch->size` before the
-/// call. Gives false if there was no earlier launch.
+/// call. Returns false if there was no earlier launch.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_previous_launch(
     monitor: *const wedjat_monitor,
@@ -145,7 +145,7 @@ fn view(ended: &EndedLaunch) -> wedjat_launch {
 }
 
 /// Calls `each` (may be null) with the path of every report that earlier launches left in `directory`, oldest first.
-/// The folder's limits remove none of them during the call. Gives the number of reports, or -1 if the folder cannot be
+/// The folder's limits remove none of them during the call. Returns the number of reports, or -1 if the folder cannot be
 /// listed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_reports(
@@ -166,9 +166,9 @@ pub unsafe extern "C" fn wedjat_reports(
     isize::try_from(reports.len()).unwrap_or(isize::MAX)
 }
 
-/// Gives each report that earlier launches left in `directory` to `each`, oldest first, and does with it what the
+/// Calls `each` with each report that earlier launches left in `directory`, oldest first, and does with it what the
 /// answer says. While `each` has a report, no other sender gets it, in this process or in another. `sent` (may be null;
-/// set `sent->size`) gets the counts. Gives false if the folder cannot be listed, or if a report cannot be removed or
+/// set `sent->size`) gets the counts. Returns false if the folder cannot be listed, or if a report cannot be removed or
 /// set aside.
 ///
 /// Not for the watched thread if `each` uses a network.

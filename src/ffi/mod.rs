@@ -113,7 +113,7 @@ unsafe fn sized<T: Copy>(from: *const T, least: usize) -> Option<T> {
     }
 }
 
-/// Fills a struct of the caller's that begins with its size: as much of it as its version has. Gives whether
+/// Fills a struct of the caller's that begins with its size: as much of it as its version has. Returns whether
 /// there was room for anything.
 ///
 /// # Safety

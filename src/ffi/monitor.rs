@@ -127,7 +127,7 @@ pub extern "C" fn wedjat_resume() {
 }
 
 /// Watches a run loop that cannot be observed: `post` puts each `beat` into the watched thread's own queue, which calls
-/// it. `post` runs on the watchdog's thread, with `data`, until `wedjat_uninstall` returns, and must not block. Gives true if
+/// it. `post` runs on the watchdog's thread, with `data`, until `wedjat_uninstall` returns, and must not block. Returns true if
 /// it began. The monitor must watch for stalls, and does this once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_watch_by_ping(
@@ -152,7 +152,7 @@ extern "C" fn answer() {
 }
 
 /// On Apple platforms: watches the main thread by its dispatch queue, where no run loop works that queue off
-/// (`dispatch_main`). Gives true if it began, and false on other platforms.
+/// (`dispatch_main`). Returns true if it began, and false on other platforms.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_watch_main_queue(monitor: *const wedjat_monitor) -> bool {
     // SAFETY: as the caller promises.
@@ -166,8 +166,8 @@ pub unsafe extern "C" fn wedjat_watch_main_queue(monitor: *const wedjat_monitor)
     }
 }
 
-/// Writes a report of all threads, now. `reason` (may be null) stands in it. Its path goes to `path` (at most
-/// `path_size` bytes with the zero byte; may be null). Gives true if it was written; otherwise `path` has the reason.
+/// Writes a report of all threads, now. It has `reason` (may be null). Its path goes to `path` (at most
+/// `path_size` bytes with the zero byte; may be null). Returns true if it was written; otherwise `path` has the reason.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_record(
     monitor: *const wedjat_monitor,
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn wedjat_record(
 
 /// Captures the stacks of `threads` (of `wedjat_threads`) now and writes them to `room` as text: one frame a line,
 /// innermost first. A text that does not fit into `size` bytes is cut; a zero byte ends it. Nothing is written if `room`
-/// is null or `size` is 0. Gives the length of the whole text in bytes, without the zero byte, or -1 on failure.
+/// is null or `size` is 0. Returns the length of the whole text in bytes, without the zero byte, or -1 on failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_stacks(
     monitor: *const wedjat_monitor,
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn wedjat_stacks(
     isize::try_from(stacks.len()).unwrap_or(isize::MAX)
 }
 
-/// Fills `*stats` with the monitor's counters since it was installed. Set `stats->size` before the call. Gives true if
+/// Fills `*stats` with the monitor's counters since it was installed. Set `stats->size` before the call. Returns true if
 /// it was filled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_get_stats(
@@ -281,7 +281,7 @@ pub unsafe extern "C" fn wedjat_set_foreground(monitor: *const wedjat_monitor, f
 }
 
 /// The signals whose handlers were replaced since `wedjat_install`: as many as there is room for go to `signals`.
-/// Gives how many there are.
+/// Returns their number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_replaced_signals(
     monitor: *const wedjat_monitor,

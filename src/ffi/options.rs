@@ -79,7 +79,7 @@ fn stall_callback(
 }
 
 /// Options of a monitor: the triggers, their limits, and the folder of reports. Fill it with zeros, set `size`, then
-/// the options that you want. A trigger that you do not set is off. A number of 0 stands for the default named beside
+/// the options that you want. A trigger that you do not set is off. A number of 0 means the default named beside
 /// it.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -177,7 +177,7 @@ pub struct wedjat_options {
 
 /// Installs the monitor. Call it early, on the thread to be watched. There is one monitor at a time.
 ///
-/// Gives null on failure, and writes the reason to `error` (at most `error_size` bytes with the zero byte; may be null).
+/// Returns null on failure, and writes the reason to `error` (at most `error_size` bytes with the zero byte; may be null).
 ///
 /// `options` points at `options->size` bytes, and its strings end with a zero byte. You may free it once this returns.
 /// The callbacks may be called on other threads, with their data, until `wedjat_uninstall` returns.

@@ -25,7 +25,7 @@ pub enum InstallError {
     SharedDirectory {
         /// The folder.
         path: PathBuf,
-        /// The command that mends it, for a shell.
+        /// The shell command that fixes it.
         mend: String,
     },
     /// A signal's handler could not be installed; without a number, the handlers' stack.

@@ -32,7 +32,7 @@ use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
 
 /// The recorder of this process, from [`MonitorBuilder::install`] until it is dropped.
 ///
-/// There is one at a time. Dropping it takes back every handler, closes the report of a stall that
+/// There is one at a time. Dropping it uninstalls every handler, closes the report of a stall that
 /// lasts (`stall_end` is `uninstalled`) and turns heartbeats that are left over into no-ops.
 ///
 /// ```
@@ -92,7 +92,7 @@ impl Monitor {
         self.heartbeat
     }
 
-    /// Writes a report of all threads, now, and gives its path. `reason` stands in the report.
+    /// Writes a report of all threads, now, and returns its path. The report has `reason`.
     ///
     /// Each other thread that runs is stopped for as long as its stack takes to copy. One that does not answer has
     /// the frames that can be read without it. Not for signal handlers.
@@ -162,7 +162,7 @@ impl Monitor {
         self.watch_by_ping(crate::platform::run_loop::post)
     }
 
-    /// State that the app records about itself: it stands in every report from now on. It belongs to the
+    /// State that the app records about itself: every report has it from now on. It belongs to the
     /// process: another monitor that is installed later finds it as it was.
     ///
     /// ```
@@ -204,7 +204,7 @@ impl Monitor {
         replaced.collect()
     }
 
-    /// A frame is shown: call it for each one. The frame rate stands in the vitals of every report, and
+    /// A frame is shown: call it for each one. The vitals of every report have the frame rate, and
     /// [`slow_frames`](MonitorBuilder::slow_frames) watches it. Lock-free; from any thread.
     ///
     /// ```

@@ -15,7 +15,7 @@ use crate::vitals::FRAMES;
 pub struct Stats {
     /// Turns of the watched run loop that have ended, nested ones included.
     pub turns: u64,
-    /// Frames that the app told of by [`Monitor::frame`](super::Monitor::frame).
+    /// Frames that the app reported by [`Monitor::frame`](super::Monitor::frame).
     pub frames: u64,
     /// Stalls, reported or not. One that still lasts counts.
     pub stalls: u64,
@@ -38,7 +38,7 @@ pub struct Stats {
     pub oversized: u64,
     /// Beats that came from another thread than the watched one. They are ignored.
     pub stray_beats: u64,
-    /// Counts of events that were not reported, by reason, as in the `loss` section; zeros are left out.
+    /// Counts of events that were not reported, by reason, as in the `loss` section, without zeros.
     pub losses: BTreeMap<&'static str, u64>,
 }
 

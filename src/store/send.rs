@@ -38,7 +38,7 @@ pub struct Sent {
     pub busy: usize,
 }
 
-/// Gives each report that earlier launches left in `directory` to `each`, oldest first, and does with it what
+/// Calls `each` with each report that earlier launches left in `directory`, oldest first, and does with it what
 /// the answer asks for.
 ///
 /// While `each` has a report, no other call of `send` has it, in this process or in another, and this
