@@ -69,7 +69,13 @@ fn a_thread_that_computes_and_then_waits_is_seen_to_wait() {
     let heart = monitor.heartbeat();
     heart.turn(|| ());
     let load: Vec<_> = (0..6)
-        .map(|_| std::thread::spawn(|| while !OVER.load(Ordering::Relaxed) {}))
+        .map(|_| {
+            std::thread::spawn(|| {
+                while !OVER.load(Ordering::Relaxed) {
+                    std::hint::spin_loop()
+                }
+            })
+        })
         .collect();
     for round in 0..12 {
         sleep(Duration::from_millis(400 + round));
