@@ -26,7 +26,8 @@ class RecorderTestCase: XCTestCase {
 
   /// Leaves so many reports of an earlier launch in the folder.
   func leave(_ count: Int, in folder: URL? = nil) throws {
-    let recorder = try Recorder.install(name: "Tests", version: "1", directory: folder ?? self.folder)
+    let recorder = try Recorder.install(
+      name: "Tests", version: "1", directory: folder ?? self.folder, options: .init(stall: nil))
     for number in 0..<count { try recorder.record("left \(number)") }
     recorder.uninstall()
   }
