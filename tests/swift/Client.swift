@@ -8,7 +8,7 @@ nonisolated final class Prices {
   var count = 0
 }
 
-nonisolated func load(_ prices: Prices, isolation: isolated (any Actor)? = #isolation) async throws -> Prices {
+func load(_ prices: Prices, isolation: isolated (any Actor)? = #isolation) async throws -> Prices {
   await Task.yield()
   prices.count += 1
   return prices
@@ -127,6 +127,7 @@ nonisolated func typed(_ recorder: Recorder, _ folder: URL) async -> RecorderErr
 func watch(_ recorder: Recorder) async {
   recorder.watchByPing { beat in DispatchQueue.main.async { beat() } }
   recorder.watchMainQueue()
+  recorder.breadcrumb(Recorder.mayBlock { "dialog" })
   for await stall in recorder.stalls where stall.isOver { print(stall.kind == .busy, stall.outcome as Any) }
   for await report in recorder.reports { print(report) }
   let (stats, before) = (recorder.stats, recorder.previousLaunch)

@@ -29,6 +29,9 @@ nonisolated extension Recorder {
     public var isStalled = false
     /// Files in the folder that have names of reports and are larger than any report: they are left alone.
     public var oversized: UInt64 = 0
+    /// Calls of ``Recorder/Heartbeat/begin()`` and ``Recorder/Heartbeat/end()`` by another thread than the watched one: they did
+    /// nothing.
+    public var strayBeats: UInt64 = 0
 
     /// Makes counters that are all zero.
     public init() {}
@@ -46,6 +49,7 @@ nonisolated extension Recorder {
       lost = stats.lost
       isStalled = stats.stalled
       oversized = stats.oversized
+      strayBeats = stats.stray_beats
     }
   }
 }

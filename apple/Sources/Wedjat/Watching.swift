@@ -44,6 +44,16 @@ nonisolated extension Recorder {
 
   private typealias PostFunction = @Sendable (_ beat: @escaping @Sendable () -> Void) -> Void
 
+  /// Calls `work`, which may take as long as it likes, as a dialog within a turn: no stall meanwhile. It is for the calling
+  /// thread, and such scopes nest. On a thread that is not watched it only calls `work`.
+  ///
+  /// A turn that begins within the scope is watched as ever.
+  public static func mayBlock<T, Failure: Error>(_ work: () throws(Failure) -> T) throws(Failure) -> T {
+    wedjat_pause()
+    defer { wedjat_resume() }
+    return try work()
+  }
+
   /// Counts a frame that is shown: call it for each one. See ``Options/slowFrames``.
   public func frame() { monitor.use { wedjat_frame($0) } }
 

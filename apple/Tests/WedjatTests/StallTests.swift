@@ -65,6 +65,18 @@ final class StallTests: RecorderTestCase {
     }
   }
 
+  func testAScopeThatMayBlockIsNoStall() throws {
+    let recorder = try install()
+    XCTAssert(recorder.watchMainQueue())
+    XCTAssert(runMain { recorder.stats.turns > 3 }, "no beats")
+    let before = recorder.stats.stalledTime
+    DispatchQueue.main.async { Recorder.mayBlock { Thread.sleep(forTimeInterval: 1) } }
+    let turns = recorder.stats.turns
+    XCTAssert(runMain { recorder.stats.turns > turns + 3 })
+    XCTAssertLessThan(recorder.stats.stalledTime - before, 0.9)
+    XCTAssertThrowsError(try Recorder.mayBlock { throw CancellationError() })
+  }
+
   func testClosuresAreCalledOnAQueue() throws {
     let (stalls, reports) = (Shared<[Recorder.Stall]>([]), Shared<[URL]>([]))
     let recorder = try Recorder.install(name: "Tests", version: "1", directory: folder) { report in
