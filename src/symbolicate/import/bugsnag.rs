@@ -82,7 +82,8 @@ fn event(mut event: Fields) -> Reading {
         .threads
         .iter()
         .any(|thread| thread.crashed && !thread.frames.is_empty());
-    if !(is_signal && has_thread) && !stack.is_empty() {
+    let is_read_already = is_signal && has_thread;
+    if !is_read_already && !stack.is_empty() {
         let mut thread = Thread {
             crashed: is_signal,
             ..Thread::default()
