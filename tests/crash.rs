@@ -20,6 +20,8 @@ mod endings;
 mod first;
 #[path = "crash/first_process.rs"]
 mod first_process;
+#[path = "crash/foreign.rs"]
+mod foreign;
 #[path = "crash/held.rs"]
 mod held;
 #[path = "crash/leader.rs"]
@@ -27,6 +29,8 @@ mod leader;
 mod library;
 #[path = "crash/malloc.rs"]
 mod malloc;
+#[path = "crash/matrix.rs"]
+mod matrix;
 #[path = "crash/memory.rs"]
 mod memory;
 #[path = "crash/near.rs"]
@@ -78,8 +82,10 @@ fn main() {
         .chain(endings::trials())
         .chain(first::trials())
         .chain(first_process::trials())
+        .chain(foreign::trials())
         .chain(held::trials())
         .chain(leader::trials())
+        .chain(matrix::trials())
         .chain(memory::trials())
         .chain(near::trials())
         .chain(neighbours::trials())
@@ -140,9 +146,11 @@ fn roles(role: &str, folder: &Path) {
             || earlier::role(role, folder)
             || endings::role(role, folder)
             || malloc::role(role, folder)
+            || matrix::role(role, folder)
             || memory::role(role, folder)
             || first::role(role, folder)
             || first_process::role(role, folder)
+            || foreign::role(role, folder)
             || held::role(role, folder)
             || leader::role(role, folder)
             || near::role(role, folder)

@@ -39,6 +39,10 @@ pub fn trials() -> Tests {
             other_thread,
         ),
         ("an_uncaught_exception_gives_type_and_what", thrown),
+        (
+            "an_exception_of_an_anonymous_namespace_has_its_name",
+            thrown_hidden,
+        ),
         ("what_is_found_behind_another_base_class", thrown_both),
         (
             "an_exception_that_is_a_number_has_a_type_only",
@@ -292,6 +296,12 @@ fn exception(role: &str, name: &str, what: Option<&str>, wanted: &[&str]) {
 fn thrown() {
     let what = Some("the card was refused");
     exception("cc_throw", "Refused", what, &["throws"]);
+}
+
+fn thrown_hidden() {
+    let what = Some("nobody may see it");
+    let kind = "(anonymous namespace)::Hidden";
+    exception("cc_throw_hidden", kind, what, &["throws_hidden"]);
 }
 
 fn thrown_both() {

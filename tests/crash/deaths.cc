@@ -13,6 +13,13 @@ struct Both : Side, Refused {
     Both() : Refused("both sides refused") {}
 };
 
+// GCC marks the name of one that other units may have too.
+namespace {
+struct Hidden : Refused {
+    using Refused::Refused;
+};
+}  // namespace
+
 using Function = void (*)();
 
 // Nobody catches what comes out of a thread's function; Rust's main function would.
@@ -31,6 +38,9 @@ extern "C" __attribute__((noinline)) void throws() { throw Refused("the card was
 extern "C" __attribute__((noinline)) void throws_both() { throw Both(); }
 extern "C" __attribute__((noinline)) void throws_number() { throw 7; }
 
+extern "C" __attribute__((noinline)) void throws_hidden() { throw Hidden("nobody may see it"); }
+
+extern "C" void cc_throw_hidden() { on_a_thread(throws_hidden); }
 extern "C" void cc_throw() { on_a_thread(throws); }
 extern "C" void cc_throw_both() { on_a_thread(throws_both); }
 extern "C" void cc_throw_number() { on_a_thread(throws_number); }
