@@ -1,7 +1,7 @@
 //! Installing a monitor, step by step; where one fails, nothing stays.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::directory::{Directory, Others};
 use crate::platform::folder::Folder;
 use crate::platform::stacks::ensure_alternate_stack;
-use crate::platform::{Thread, abort, fresh_id, open_for_reports, process_id, user};
+use crate::platform::{Thread, abort, fresh_id, open_for_reports, process_mark, user};
 use crate::recorder::{
     COUNTERS, CRASH_WRITER, CrashRecorder, Facts, Helper, LiveRecorder, LoadRecorder, Shared,
     StallEvent, StallRecorder, TERMINATE, prepare_crash,
@@ -35,25 +35,35 @@ const CRASH_ROOM: u32 = 256 << 10;
 const ALTERNATE_STACK: usize = 64 << 10;
 const TOUCHED: usize = 16 << 10;
 
-/// True while a monitor is installed in this process.
-static INSTALLED: AtomicBool = AtomicBool::new(false);
+/// The mark of the process that a monitor is installed in; 0 without one. A child of `fork` may install its own beside
+/// its parent's, which it may be unable to drop.
+static INSTALLED: AtomicU32 = AtomicU32::new(0);
 
-/// The right to be the one monitor; given back when it is dropped.
+/// The right of a process to be the one with a monitor; given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Claim;
+pub(super) struct Claim(u32);
 
 impl Claim {
     fn take() -> Result<Claim, InstallError> {
-        match INSTALLED.swap(true, Ordering::AcqRel) {
-            false => Ok(Claim),
-            true => Err(InstallError::AlreadyInstalled),
+        // Marks differ between a process and its children from now on.
+        crate::platform::forked::install();
+        let this = process_mark();
+        match INSTALLED.swap(this, Ordering::AcqRel) {
+            before if before == this => Err(InstallError::AlreadyInstalled),
+            _ => Ok(Claim(this)),
         }
+    }
+
+    /// Returns true if this is a parent's, and its child has a monitor of its own.
+    pub fn is_superseded(&self) -> bool {
+        INSTALLED.load(Ordering::Acquire) != self.0
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        INSTALLED.store(false, Ordering::Release);
+        let order = Ordering::AcqRel;
+        let _ = INSTALLED.compare_exchange(self.0, 0, order, Ordering::Relaxed);
     }
 }
 
@@ -163,7 +173,7 @@ impl MonitorBuilder {
         let mut monitor = Monitor {
             heartbeat,
             live: live.clone(),
-            process: process_id(),
+            process: process_mark(),
             directory: directory.clone(),
             crash: None,
             watched: Thread::current(),
@@ -192,9 +202,10 @@ impl MonitorBuilder {
             abort::install();
             terminate::install();
             TERMINATE.store(true, Ordering::SeqCst);
+            // Before: where it fails, the drop of the monitor takes back what is there.
+            monitor.crash = Some(wanted);
             crash::install(&wanted, &CRASH_WRITER)
                 .map_err(|(signal, source)| InstallError::Signal { signal, source })?;
-            monitor.crash = Some(wanted);
             if wanted.panics {
                 panics::write_with((live, outbox.clone()), directory.clone());
             }

@@ -20,7 +20,7 @@ pub use crate::recorder::{StallEvent, Threads};
 
 use crate::context::{CONTEXT, Context};
 use crate::platform::folder::Folder;
-use crate::platform::{Thread, clock, process_id};
+use crate::platform::{Thread, clock, process_mark};
 use crate::recorder::{Helper, LiveRecorder, retire_crash, trace_report};
 use crate::store::launch::{self, LaunchRecord};
 use crate::store::{self, EndedLaunch};
@@ -318,7 +318,7 @@ impl Monitor {
     /// An error in a child of `fork`: it has none of the monitor's threads, and perhaps its locks as a
     /// thread of the parent held them.
     fn not_forked(&self) -> io::Result<()> {
-        if self.process == process_id() {
+        if self.process == process_mark() {
             return Ok(());
         }
         Err(Misuse::Forked.into())
@@ -332,7 +332,11 @@ impl Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        if let Some(crash) = &self.crash {
+        if let Some(crash) = self
+            .crash
+            .as_ref()
+            .filter(|_| !self._installed.is_superseded())
+        {
             if crash.panics {
                 panic::drops_monitor();
             }
@@ -347,7 +351,7 @@ impl Drop for Monitor {
         HEARTBEAT.uninstall();
         #[cfg(target_vendor = "apple")]
         let run_loop = self.run_loop.take();
-        if self.process != process_id() {
+        if self.process != process_mark() {
             // In a child of `fork` there are no such threads: none could be waited for.
             let threads = (
                 self.load.take(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use crate::platform::own_thread::with_mask_of_app;
 use crate::recorder::{StallEvent, trace_report};
 #[cfg(feature = "tracing")]
 use crate::trigger::stall::{How, StallInfo};
@@ -58,7 +59,8 @@ pub(super) fn spawn(mut on_report: Option<OnReport>) -> io::Result<Worker<News>>
             trace_report(&path);
             if let Some(callback) = &mut on_report {
                 // The panic hook has reported one that panics; the next report is handed on all the same.
-                let _ = catch_unwind(AssertUnwindSafe(|| callback(&path)));
+                let call = || catch_unwind(AssertUnwindSafe(|| callback(&path)));
+                let _ = with_mask_of_app(call);
             }
         }
     })

@@ -53,12 +53,7 @@ fn read(clock: libc::clockid_t) -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    let errno = super::errno();
-    // SAFETY: `time` is a valid timespec that lives across the call; an unknown clock only makes
-    // the call fail.
-    let done = unsafe { libc::clock_gettime(clock, &mut time) };
-    if done != 0 {
-        super::set_errno(errno);
+    if !super::os::read_clock(clock, &mut time) {
         return 0;
     }
     (time.tv_sec as u64)

@@ -35,9 +35,14 @@ struct TypeInfo {
 impl TypeInfo {
     /// Its mangled name. Apple's arm64 keeps a flag in the pointer's highest bit: set where the name
     /// is not the only one of its type (`_LIBCPP_TYPEINFO_COMPARISON_IMPLEMENTATION` 3 of libc++).
+    /// GCC puts a `*` before the name of a class that other units may have too, as in an anonymous namespace
+    /// (`type_info::name` of libstdc++ skips it).
     fn name(&self) -> *const c_char {
         let flags = cfg!(all(target_vendor = "apple", target_arch = "aarch64"));
-        self.name.map_addr(|at| at & !(usize::from(flags) << 63))
+        let name = self.name.map_addr(|at| at & !(usize::from(flags) << 63));
+        // SAFETY: a C string, which has at least its end.
+        let is_local = unsafe { *name } == b'*' as c_char;
+        name.wrapping_add(usize::from(is_local))
     }
 }
 

@@ -194,7 +194,8 @@ thread_local! {
     pub static ENTRIES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Takes the exclusive `flock` of `file` if it is free; false where it is not.
+/// Takes the exclusive lock of `file`, which is open for writing, if it is free; false where it is not, and on a file
+/// system that has no locks at all.
 pub fn try_lock(file: &std::fs::File) -> bool {
     lock_now(file.as_raw_fd())
 }
@@ -202,13 +203,34 @@ pub fn try_lock(file: &std::fs::File) -> bool {
 /// As [`try_lock`], by number. Signal-safe.
 pub(super) fn lock_now(fd: RawFd) -> bool {
     // SAFETY: a plain call on an open descriptor.
-    unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) == 0 }
+    let locked = unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) } == 0;
+    // Some file systems, and sandboxes, have no flock(2).
+    locked || errno() != libc::EWOULDBLOCK && lock_range(fd, libc::F_WRLCK as _)
 }
+
+/// Locks or unlocks the whole file by fcntl(2), for the open file as flock(2) does, not for the process; false where that
+/// fails. Signal-safe.
+fn lock_range(fd: RawFd, kind: libc::c_short) -> bool {
+    // SAFETY: zeroes are valid for this plain structure: from the first byte to the end.
+    let mut range: libc::flock = unsafe { std::mem::zeroed() };
+    range.l_type = kind;
+    range.l_whence = libc::SEEK_SET as _;
+    // SAFETY: the structure outlives the call on an open descriptor.
+    cfg!(target_os = "linux") && unsafe { libc::fcntl(fd, SET_LOCK_OF_FILE, &range) == 0 }
+}
+
+#[cfg(target_os = "linux")]
+const SET_LOCK_OF_FILE: libc::c_int = libc::F_OFD_SETLK;
+/// Darwin's is not public; its file systems have flock(2).
+#[cfg(target_vendor = "apple")]
+const SET_LOCK_OF_FILE: libc::c_int = -1;
 
 /// Lets it go.
 pub(super) fn unlock(fd: RawFd) {
     // SAFETY: as above.
-    unsafe { libc::flock(fd, libc::LOCK_UN) };
+    if unsafe { libc::flock(fd, libc::LOCK_UN) } != 0 {
+        lock_range(fd, libc::F_UNLCK as _);
+    }
 }
 
 #[cfg(test)]

@@ -38,7 +38,18 @@ pub(super) fn no_longer(known: KnownDescriptor) {
 
 /// Signal-safe.
 extern "C" fn give_up() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
     OPEN.iter().for_each(|slot| slot.take().close());
+}
+
+/// Forks between the process that called [`install`] and this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// A number that a child of `fork` does not share with its parent, even where both are the first process of their
+/// namespaces (pid_namespaces(7)): then both have the id 1. Signal-safe.
+pub fn process_mark() -> u32 {
+    // The kernel's ids have 22 bits at most.
+    process_id() ^ FORKS.load(Ordering::Relaxed).wrapping_mul(0x2_8001)
 }
 
 /// A flag that tells the first caller from all later ones. Unlike `Once`, whose other callers wait, it cannot leave a
@@ -60,7 +71,7 @@ impl First {
 #[derive(Debug)]
 pub struct OnceAProcess {
     word: AtomicU64,
-    /// Id of the process that has looked it up.
+    /// The mark of the process that has looked it up.
     process: AtomicU32,
 }
 
@@ -74,9 +85,9 @@ impl OnceAProcess {
 
     /// Gives it; `None` while the look-up fails. Signal-safe once it is known, and before as far as the look-up is.
     pub fn get(&self, look_up: impl FnOnce() -> Option<u64>) -> Option<u64> {
-        if self.process.load(Ordering::Acquire) != process_id() {
+        if self.process.load(Ordering::Acquire) != process_mark() {
             self.word.store(look_up()?, Ordering::Relaxed);
-            self.process.store(process_id(), Ordering::Release);
+            self.process.store(process_mark(), Ordering::Release);
         }
         Some(self.word.load(Ordering::Relaxed))
     }

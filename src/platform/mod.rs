@@ -34,7 +34,10 @@ use apple as os;
 use linux as os;
 
 // Kept sorted. Each name exists on every platform, with the same meaning.
+pub use forked::process_mark;
 pub use os::context;
+pub(crate) use os::entry;
+pub use os::entry::ScarceStack;
 #[cfg(target_vendor = "apple")]
 pub use os::exceptions;
 pub use os::gauge;
@@ -58,6 +61,14 @@ pub use surface::{Power, ThreadName};
 pub fn process_id() -> u32 {
     // SAFETY: no arguments, always succeeds.
     unsafe { libc::getpid() as u32 }
+}
+
+/// Runs `work`, after which the calling thread's `errno` is as it was before. Signal-safe, as far as `work` is.
+pub fn keeping_errno<T>(work: impl FnOnce() -> T) -> T {
+    let before = errno();
+    let result = work();
+    set_errno(before);
+    result
 }
 
 /// The user that this process acts as. Signal-safe.

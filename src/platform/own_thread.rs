@@ -1,5 +1,6 @@
 //! The recorder's own threads, which handle no signal of the app's.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +12,26 @@ use super::signals::{FAULTS, change_mask};
 
 /// Their ids, 0 for none: more than one monitor has, and one that is being dropped.
 static OWN: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
+
+thread_local! {
+    /// On a thread of ours: the mask of the one that started it.
+    static MASK_OF_APP: Cell<Option<libc::sigset_t>> = const { Cell::new(None) };
+}
+
+/// Runs a callback of the app's on a thread of ours with the mask that the app's thread had which started this one: a
+/// program that the callback starts inherits it.
+pub fn with_mask_of_app<T>(callback: impl FnOnce() -> T) -> T {
+    let Some(mask) = MASK_OF_APP.get() else {
+        return callback();
+    };
+    let mut ours = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the first call fills in `ours`, the last one puts it back.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &mask, ours.as_mut_ptr()) };
+    let result = callback();
+    // SAFETY: as above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, ours.as_ptr(), std::ptr::null_mut()) };
+    result
+}
 
 /// Starts a thread of ours.
 pub fn spawn(
@@ -45,6 +66,7 @@ fn begin(before: &libc::sigset_t) -> Option<&'static AtomicU64> {
         taken.is_ok()
     };
     let place = OWN.iter().find(take);
+    MASK_OF_APP.set(Some(*before));
     // SAFETY: the set is a whole one.
     let is_open = |fault: &i32| unsafe { libc::sigismember(before, *fault) } == 0;
     change_mask(libc::SIG_UNBLOCK, FAULTS.into_iter().filter(is_open));

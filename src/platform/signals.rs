@@ -7,8 +7,9 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::os::{is_sent, is_without_address, send_again};
-use super::{errno, process_id, set_errno};
+use super::os::stop::with_lasting_handlers;
+use super::os::{action_now, entry, is_sent, is_without_address, put_default, send_again};
+use super::{ScarceStack, errno, process_id, set_errno};
 
 /// The highest signal number that a handler can be kept for.
 const MAX_SIGNAL: usize = 64;
@@ -19,33 +20,61 @@ static PREVIOUS: [AtomicPtr<libc::sigaction>; MAX_SIGNAL + 1] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_SIGNAL + 1];
 
 /// The type of a signal handler. A runtime's may raise an exception, which goes through ours.
-pub type Handler = extern "C-unwind" fn(i32, *mut libc::siginfo_t, *mut c_void);
+type PlainHandler = extern "C-unwind" fn(i32, *mut libc::siginfo_t, *mut c_void);
+
+/// Our handler: it gets what the kernel gave, and the stack that it was started on where that is scarce.
+pub type Handler = fn(i32, *mut libc::siginfo_t, *mut c_void, Option<ScarceStack>);
+
+/// Our handler, from the first [`install`] on.
+static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Address of the function that the kernel calls.
+fn ours() -> usize {
+    entry::fatal as *const () as usize
+}
+
+/// Calls our handler.
+pub(super) fn arrive(
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+    scarce: Option<ScarceStack>,
+) {
+    let handler = HANDLER.load(Ordering::Acquire);
+    // SAFETY: `install` has stored it before the first signal came.
+    let handler = unsafe { std::mem::transmute::<*mut (), Handler>(handler) };
+    handler(signal, info, context, scarce);
+}
 
 /// Installs `handler` for each of `signals`, on the alternate stack, and keeps the previous handlers.
 ///
 /// Where one fails, those before it are put back and the error names the signal.
 pub fn install(signals: &[i32], handler: Handler) -> Result<(), (i32, io::Error)> {
-    for (index, &signal) in signals.iter().enumerate() {
-        if let Err(error) = install_one(signal, handler) {
-            for &done in signals.iter().take(index) {
-                restore(done);
+    HANDLER.store(handler as *mut (), Ordering::Release);
+    entry::prepare();
+    with_lasting_handlers(|| {
+        for (index, &signal) in signals.iter().enumerate() {
+            if let Err(error) = install_one(signal) {
+                for &done in signals.iter().take(index) {
+                    restore(done);
+                }
+                return Err((signal, error));
             }
-            return Err((signal, error));
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
-fn install_one(signal: i32, handler: Handler) -> io::Result<()> {
+fn install_one(signal: i32) -> io::Result<()> {
     let place = slot(signal).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
     let before = exchange(signal, None)?;
     // Ours, where another handler has put it back: what is kept is what was before that.
-    let is_kept = before.sa_sigaction == handler as usize
-        || kept(signal).is_some_and(|kept| is_same(kept, &before));
+    let is_kept =
+        before.sa_sigaction == ours() || kept(signal).is_some_and(|kept| is_same(kept, &before));
     if !is_kept {
         place.store(Box::into_raw(Box::new(before)), Ordering::Release);
     }
-    take_again(signal, handler)
+    take_again(signal)
 }
 
 fn is_same(one: &libc::sigaction, other: &libc::sigaction) -> bool {
@@ -56,12 +85,28 @@ fn is_same(one: &libc::sigaction, other: &libc::sigaction) -> bool {
     differs == 0 && one.sa_sigaction == other.sa_sigaction && one.sa_flags == other.sa_flags
 }
 
-/// Puts `handler` in place, whatever is there.
-pub fn take_again(signal: i32, handler: Handler) -> io::Result<()> {
+/// Puts our handler in place, whatever is there.
+pub fn take_again(signal: i32) -> io::Result<()> {
+    let before = kept(signal).filter(|before| is_handler(before));
+    // A call that the signal interrupts is made again, or fails, as without us.
+    let restart = before.map_or(0, |before| before.sa_flags & libc::SA_RESTART);
     // NODEFER: a crash inside our own handler must come to us, not end the process unseen.
-    let flags = libc::SA_ONSTACK | libc::SA_NODEFER;
+    let flags = libc::SA_ONSTACK | libc::SA_NODEFER | restart;
     // Everything that is not a fault waits until the report is written.
-    exchange(signal, Some(&action(handler as usize, flags, &FAULTS))).map(drop)
+    let mut action = action(ours(), flags, &FAULTS);
+    // A trapped call goes to the previous handler before any call of ours: the kernel sets its mask.
+    if let Some(before) = before.filter(|_| signal == libc::SIGSYS) {
+        action.sa_mask = before.sa_mask;
+        for fault in FAULTS {
+            // SAFETY: the set is a whole one.
+            unsafe { libc::sigdelset(&mut action.sa_mask, fault) };
+        }
+    }
+    exchange(signal, Some(&action)).map(drop)
+}
+
+fn is_handler(action: &libc::sigaction) -> bool {
+    !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN)
 }
 
 /// An action by a function that takes three arguments: it masks all signals but `open`.
@@ -107,6 +152,9 @@ pub const FAULTS: [i32; 7] = [
     libc::SIGSYS,
 ];
 
+/// Those whose instruction runs again when the handler returns, and raises them again.
+pub const MAY_COME_AGAIN: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+
 /// Puts back the handler of `signal` before [`install`], or the default action if none was kept.
 /// Calling it again does the same again: several threads may be dying at once, and a child of
 /// `vfork` shares this memory.
@@ -119,27 +167,55 @@ pub fn restore(signal: i32) {
 
 /// Gives `signal` its default action.
 pub fn set_default(signal: i32) {
-    // SAFETY: an all-zero action is SIG_DFL without flags.
-    let default = unsafe { std::mem::zeroed() };
-    let _ = exchange(signal, Some(&default));
+    put_default(signal);
 }
 
-/// Puts back the handler of `signal` before, but only if `handler` is still the one in place: a
+/// Puts back the handlers of `signals` before, where ours is still in place: a
 /// handler that was installed over ours stays, and the one before us is still kept for it.
-pub fn restore_if_ours(signal: i32, handler: Handler) {
-    if is_in_place(signal, handler) {
-        restore(signal);
-    }
+pub fn restore_if_ours(signals: &[i32]) {
+    with_lasting_handlers(|| {
+        let is_ours = |signal: &&i32| disposition(**signal) == Some(ours());
+        signals
+            .iter()
+            .filter(is_ours)
+            .for_each(|&signal| restore(signal));
+    });
 }
 
-/// Returns true if `handler` is the one that is called now when `signal` comes.
-pub fn is_in_place(signal: i32, handler: Handler) -> bool {
-    disposition(signal) == Some(handler as usize)
+/// Those of `signals` whose handler is not ours any more, with the flags that it needs.
+pub fn replaced(signals: &[i32]) -> Vec<i32> {
+    let is_ours = |(now, flags)| now == ours() && flags & NEEDED == NEEDED;
+    let is_replaced = |signal: &i32| !action_now(*signal).is_some_and(is_ours);
+    with_lasting_handlers(|| signals.iter().copied().filter(is_replaced).collect())
+}
+
+/// Flags without which a handler gets no facts, or no stack.
+pub const NEEDED: i32 = libc::SA_SIGINFO | libc::SA_ONSTACK;
+
+/// Returns true if our handler is in place without the facts that it needs: signal(2) has put back its address alone.
+pub fn lacks_facts(signal: i32) -> bool {
+    action_now(signal).is_some_and(|(now, flags)| now == ours() && flags & libc::SA_SIGINFO == 0)
+}
+
+/// Returns true if another handler than ours, of the app's own, is in place.
+#[cfg(target_vendor = "apple")]
+pub fn is_replaced(signal: i32) -> bool {
+    disposition(signal).is_some_and(|now| ![libc::SIG_DFL, libc::SIG_IGN, ours()].contains(&now))
 }
 
 /// Returns true if `signal` has the default action.
 pub fn is_default(signal: i32) -> bool {
     disposition(signal).is_none_or(|now| now == libc::SIG_DFL)
+}
+
+/// Returns true if a filter of seccomp(2) has trapped a system call.
+///
+/// # Safety
+/// - `info` is what the kernel gave a handler for `signal`.
+pub unsafe fn is_trapped_call(signal: i32, info: *const libc::siginfo_t) -> bool {
+    const SYS_SECCOMP: i32 = 1;
+    // SAFETY: the caller vouches for `info`.
+    cfg!(target_os = "linux") && signal == libc::SIGSYS && unsafe { (*info).si_code } == SYS_SECCOMP
 }
 
 fn slot(signal: i32) -> Option<&'static AtomicPtr<libc::sigaction>> {
@@ -171,23 +247,37 @@ fn kept(signal: i32) -> Option<&'static libc::sigaction> {
     unsafe { slot(signal)?.load(Ordering::Acquire).as_ref() }
 }
 
+/// Returns true if the kernel would have masked `signal` while it runs the previous handler of `first`: a fault in that
+/// handler ends the process then.
+pub fn is_masked_by_previous(first: i32, signal: i32) -> bool {
+    kept(first).is_some_and(|before| {
+        // SAFETY: the set is a whole one.
+        let is_member = unsafe { libc::sigismember(&before.sa_mask, signal) } == 1;
+        is_member || first == signal && before.sa_flags & libc::SA_NODEFER == 0
+    })
+}
+
 /// Calls the handler that was there before, as the kernel would have, but with faults open. It may jump out, and has
 /// the mask that it expects then. One that is for a single time (`SA_RESETHAND`) has the default action put in its place
 /// first. `true` where it returned and left the handler of `signal` in place: it has dealt with it, and the process goes
 /// on. `false` where it gave way (for the default action, mostly), so that the signal comes again and the process dies of
 /// it; or where there was no handler.
 ///
+/// Where our handler was started on a scarce stack that one is called there, with as much room as without us.
+///
 /// Signal-safe, as far as that handler is.
 ///
 /// # Safety
 /// - `info` and `context` are what the kernel gave the handler that calls this, for `signal`.
-pub unsafe fn call_previous(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) -> bool {
-    let Some(action) = kept(signal) else {
+pub unsafe fn call_previous(
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+    scarce: Option<ScarceStack>,
+) -> bool {
+    let Some(action) = kept(signal).filter(|action| is_handler(action)) else {
         return false;
     };
-    if matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
-        return false;
-    }
     // One that returns from a fault finds the default action when that comes again.
     let is_last = action.sa_flags & libc::SA_RESETHAND != 0;
     if is_last {
@@ -200,16 +290,49 @@ pub unsafe fn call_previous(signal: i32, info: *mut libc::siginfo_t, context: *m
     unsafe {
         let mask = mask_of(signal, action, context);
         libc::pthread_sigmask(libc::SIG_SETMASK, &mask, ours.as_mut_ptr());
-        if action.sa_flags & libc::SA_SIGINFO != 0 {
-            std::mem::transmute::<usize, Handler>(action.sa_sigaction)(signal, info, context);
-        } else {
-            std::mem::transmute::<usize, extern "C-unwind" fn(i32)>(action.sa_sigaction)(signal);
-        }
+        call(action, signal, info, context, scarce);
         libc::pthread_sigmask(libc::SIG_SETMASK, ours.as_ptr(), std::ptr::null_mut());
     }
     // SAFETY: the caller vouches for `info`.
     let dies = is_last && unsafe { comes_again(signal, info) };
     !dies && disposition(signal) == now
+}
+
+/// Calls the previous handler of a system call that was trapped, as the kernel would have: no system call is made. `false`
+/// without such a handler.
+///
+/// # Safety
+/// - As for [`call_previous`].
+pub unsafe fn emulate_call(
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+    scarce: Option<ScarceStack>,
+) -> bool {
+    let before = kept(signal).filter(|before| is_handler(before));
+    // SAFETY: the caller vouches for what arrived.
+    before.inspect(|before| unsafe { call(before, signal, info, context, scarce) });
+    before.is_some()
+}
+
+/// # Safety
+/// - The kernel would call the handler of `action` with these arguments.
+unsafe fn call(
+    action: &libc::sigaction,
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+    scarce: Option<ScarceStack>,
+) {
+    let handler = action.sa_sigaction;
+    // SAFETY: the caller vouches for the function. One without SA_SIGINFO takes the first argument alone, as a C function
+    // that is given more does (sigaction(2)).
+    unsafe {
+        match scarce {
+            Some(scarce) => scarce.call(handler, signal, info, context),
+            None => std::mem::transmute::<usize, PlainHandler>(handler)(signal, info, context),
+        }
+    }
 }
 
 /// The mask with which the kernel calls the handler of `action`, but with faults open.
@@ -241,9 +364,8 @@ unsafe fn mask_of(signal: i32, action: &libc::sigaction, context: *const c_void)
 /// # Safety
 /// - `info` is what the kernel gave a handler for `signal`.
 pub unsafe fn comes_again(signal: i32, info: *const libc::siginfo_t) -> bool {
-    let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
     // SAFETY: the caller vouches for `info`.
-    faults.contains(&signal) && !unsafe { is_sent_or_late(signal, info) }
+    MAY_COME_AGAIN.contains(&signal) && !unsafe { is_sent_or_late(signal, info) }
 }
 
 /// # Safety
@@ -315,23 +437,9 @@ pub fn change_mask(how: i32, signals: impl IntoIterator<Item = i32>) {
     }
 }
 
-/// Returns the bytes left of the alternate stack that the calling handler runs on; `usize::MAX` if it runs on another
-/// stack, of which nothing is known.
-///
-/// # Safety
-/// - `context` is what the kernel gave the handler that calls this.
-pub unsafe fn room_left(context: *const c_void) -> usize {
-    // SAFETY: the caller vouches for the context.
-    let stack = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_stack };
-    let marker = 0u8;
-    let room = (&raw const marker as usize).checked_sub(stack.ss_sp as usize);
-    room.filter(|&room| stack.ss_flags & libc::SS_DISABLE == 0 && room < stack.ss_size)
-        .unwrap_or(usize::MAX)
-}
-
 /// The handler of `signal` as it is now; `None` where a sandbox denies the look.
 pub fn disposition(signal: i32) -> Option<usize> {
-    exchange(signal, None).ok().map(|now| now.sa_sigaction)
+    action_now(signal).map(|(now, _)| now)
 }
 
 /// The facts of a signal, from the kernel's `siginfo_t`.
@@ -367,16 +475,24 @@ pub unsafe fn facts(signal: i32, info: *const libc::siginfo_t) -> SignalFacts {
     }
 }
 
+/// Sends `signal` to the calling thread.
+pub fn send_to_self(signal: i32) {
+    super::os::send_to_self(signal);
+}
+
+/// Sets the mask that our handler runs with while it writes a report: faults of its own come, and all else waits,
+/// whatever the thread had blocked. The kernel puts the thread's own back where the handler returns.
+pub fn open_faults_alone() {
+    super::os::set_mask(&action(0, 0, &FAULTS).sa_mask);
+}
+
 /// Sleeps for `nanoseconds`, or until a signal comes. errno stays.
 pub fn pause(nanoseconds: i64) {
     let time = libc::timespec {
         tv_sec: nanoseconds / 1_000_000_000,
         tv_nsec: nanoseconds % 1_000_000_000,
     };
-    let kept = errno();
-    // SAFETY: the structure outlives the call.
-    unsafe { libc::nanosleep(&time, std::ptr::null_mut()) };
-    set_errno(kept);
+    super::os::sleep(&time);
 }
 
 /// Sends `signal` to a thread of this process.
@@ -392,7 +508,7 @@ mod tests {
     /// What a handler looks at stays as it is while a second install keeps another one.
     #[test]
     fn a_kept_action_outlives_the_next_install() {
-        extern "C-unwind" fn ours(_: i32, _: *mut libc::siginfo_t, _: *mut c_void) {}
+        fn ours(_: i32, _: *mut libc::siginfo_t, _: *mut c_void, _: Option<ScarceStack>) {}
         let before = |action| {
             // SAFETY: ignored or default, of a signal that nothing here sends.
             unsafe { libc::signal(libc::SIGURG, action) };

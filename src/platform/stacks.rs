@@ -54,21 +54,26 @@ fn of_memory(start: *mut u8, size: usize) -> libc::stack_t {
     }
 }
 
+#[cfg(all(feature = "thread-stacks", target_os = "linux"))]
 const NO_STACK: libc::stack_t = libc::stack_t {
     ss_sp: std::ptr::null_mut(),
     ss_flags: libc::SS_DISABLE,
     ss_size: 0,
 };
 
-/// Runs `work`, which stands on another stack, with `stack` for signals: without one, what comes meanwhile is handled on
-/// the stack that `work` runs on. Where `work` does not return, the thread keeps that. Signal-safe.
+/// Makes this memory the calling thread's alternate stack; the thread is not on the one that it has. Signal-safe.
+#[cfg(target_os = "linux")]
+pub(super) fn use_for_signals(start: *mut u8, size: usize) {
+    let _ = exchange(Some(&of_memory(start, size)));
+}
+
+/// Runs `work`, which stands on another stack, with `stack` for signals. Where `work` does not return, the thread keeps
+/// that. Signal-safe.
 ///
 /// Source: sigaltstack(2): it may be changed while the stack pointer is not on it. On Apple platforms it may not
 /// before the handler returns, and need not: a signal that comes until then stays on the stack that it finds.
-pub fn with_stack_for_signals(stack: Option<&CrashStack>, work: impl FnOnce()) {
-    let now = stack.map_or(NO_STACK, |stack| {
-        of_memory(stack.top.wrapping_sub(stack.size), stack.size)
-    });
+pub fn with_stack_for_signals(stack: &CrashStack, work: impl FnOnce()) {
+    let now = of_memory(stack.top.wrapping_sub(stack.size), stack.size);
     let before = exchange(Some(&now));
     work();
     if let Ok(before) = before {
@@ -152,7 +157,7 @@ impl Drop for AlternateStack {
 
 /// Maps `size` bytes of stack with a guard page below, the upper `touched` bytes of it touched;
 /// gives the lowest usable byte.
-fn map_stack(size: usize, touched: usize) -> io::Result<*mut u8> {
+pub(super) fn map_stack(size: usize, touched: usize) -> io::Result<*mut u8> {
     // SAFETY: a new private mapping, one page larger than wanted; its first page is then made
     // the guard, and the rest is written within its bounds.
     unsafe {
@@ -201,13 +206,6 @@ impl CrashStack {
         // SAFETY: one past the end of the mapping that was just made.
         let top = unsafe { bottom.add(size) };
         Ok(CrashStack { top, size })
-    }
-
-    /// Returns true if `address` lies in it. Signal-safe.
-    pub fn contains(&self, address: usize) -> bool {
-        (self.top as usize)
-            .checked_sub(address)
-            .is_some_and(|below| below <= self.size)
     }
 
     /// Runs `body(argument)` on this stack.

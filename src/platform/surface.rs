@@ -12,8 +12,8 @@ use super::{SystemError, Thread, clock, context, os};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StopError {
-    /// It did not answer in time: on Linux, it blocks the signal, sleeps uninterruptibly, or is stopped; never
-    /// so on Apple platforms, where the kernel answers.
+    /// It did not answer in time: on Linux, it blocks the signal, sleeps uninterruptibly, is stopped, or has an
+    /// alternate stack that is not there; never so on Apple platforms, where the kernel answers.
     Unresponsive,
     /// There is no such thread (any more).
     Gone,

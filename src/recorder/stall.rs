@@ -12,6 +12,7 @@ use super::sampler::{Attempt, Sampler};
 use super::work::{Work, view};
 use super::{COUNTERS, Recording, Shared};
 use crate::capture::{CaptureLimits, ImageTable};
+use crate::platform::own_thread::with_mask_of_app;
 use crate::platform::{Thread, ThreadName, clock};
 use crate::report::time::nanos;
 use crate::report::{EventKind, EventView, StallEndView, ThreadView, ThresholdsView};
@@ -74,7 +75,8 @@ impl StallRecorder {
         (self.shared.log)(event);
         if let Some(on_stall) = self.on_stall.as_mut().filter(|_| !is_left()) {
             // The panic hook has reported one that panics; what is watched goes on being watched.
-            let _ = catch_unwind(AssertUnwindSafe(|| on_stall(event)));
+            let call = || catch_unwind(AssertUnwindSafe(|| on_stall(event)));
+            let _ = with_mask_of_app(call);
         }
     }
 

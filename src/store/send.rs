@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use libc::O_RDONLY;
+use libc::O_RDWR;
 
 use super::{REFUSED, StoredReport, reports};
 use crate::platform::descriptors;
@@ -113,7 +113,7 @@ pub fn send(
 
 /// The report's lock, while it is there and free.
 pub(super) fn take(folder: &Directory, report: &StoredReport) -> Option<impl Drop> {
-    let file = folder.open_own(report.name(), O_RDONLY).ok()?;
+    let file = folder.open_own(report.name(), O_RDWR).ok()?;
     // Another sender may have removed it between the two.
     (descriptors::try_lock(&file) && folder.is_at(report.name(), &file)).then_some(file)
 }

@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_void};
 
 pub mod context;
 pub mod crash_info;
+pub mod entry;
 pub mod exceptions;
 pub mod gauge;
 pub mod images;
@@ -53,6 +54,42 @@ pub fn thread_cpu(port: i32) -> u64 {
     })
 }
 
+/// Address of the handler of `signal` as it is now, and its flags.
+pub fn action_now(signal: i32) -> Option<(usize, i32)> {
+    let now = super::signals::exchange(signal, None).ok()?;
+    Some((now.sa_sigaction, now.sa_flags))
+}
+
+/// Gives `signal` its default action.
+pub fn put_default(signal: i32) {
+    // SAFETY: an all-zero action is SIG_DFL without flags.
+    let default = unsafe { std::mem::zeroed() };
+    let _ = super::signals::exchange(signal, Some(&default));
+}
+
+/// Reads a clock; false if the system does not have it. errno stays.
+pub fn read_clock(clock: libc::clockid_t, time: &mut libc::timespec) -> bool {
+    let kept = errno();
+    // SAFETY: `time` lives across the call; an unknown clock only makes the call fail.
+    let done = unsafe { libc::clock_gettime(clock, time) } == 0;
+    set_errno(kept);
+    done
+}
+
+/// Sets the signal mask of the calling thread.
+pub fn set_mask(mask: &libc::sigset_t) {
+    // SAFETY: a plain call, which reads the set.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
+}
+
+/// Sleeps for so long, or until a signal comes. errno stays.
+pub fn sleep(time: &libc::timespec) {
+    let kept = errno();
+    // SAFETY: the structure outlives the call.
+    unsafe { libc::nanosleep(time, std::ptr::null_mut()) };
+    set_errno(kept);
+}
+
 /// Sends `signal` again to the calling thread; Darwin keeps no facts with it.
 ///
 /// # Safety
@@ -71,7 +108,7 @@ pub unsafe fn send_to_process(signal: i32, _info: *mut libc::siginfo_t) {
 }
 
 /// Sends `signal` to the calling thread.
-fn send_to_self(signal: i32) {
+pub fn send_to_self(signal: i32) {
     // SAFETY: the calling thread is there.
     unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
 }

@@ -4,6 +4,9 @@
 //!
 //! Signal-safe throughout.
 
+#[cfg(target_arch = "x86_64")]
+use std::sync::atomic::{AtomicBool, Ordering};
+
 pub use crate::platform::registers::{REGISTERS, here};
 
 /// The registers of an interrupted thread.
@@ -92,6 +95,23 @@ pub unsafe fn step_back(signal: libc::c_int, context: *mut libc::ucontext_t) -> 
     }
 }
 
+/// True if instructions may read the thread pointer itself, which may be 0.
+///
+/// Source: `HWCAP2_FSGSBASE` of arch/x86/include/uapi/asm/hwcap2.h, from Linux 5.9 on.
+#[cfg(target_arch = "x86_64")]
+static MAY_READ_BASE: AtomicBool = AtomicBool::new(false);
+
+/// Learns how the thread pointer is to be read. Not signal-safe.
+pub fn prepare() {
+    #[cfg(target_arch = "x86_64")]
+    {
+        const FSGSBASE: libc::c_ulong = 1 << 1;
+        // SAFETY: reads only.
+        let features = unsafe { libc::getauxval(libc::AT_HWCAP2) };
+        MAY_READ_BASE.store(features & FSGSBASE != 0, Ordering::Relaxed);
+    }
+}
+
 /// The calling thread's thread pointer: where its control block lies.
 ///
 /// Source: ELF Handling For Thread-Local Storage, 3.4.2 (x86-64: `%fs:0` holds its own address);
@@ -102,11 +122,19 @@ pub fn thread_pointer() -> u64 {
     // SAFETY: reads the calling thread's own thread pointer and changes nothing.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        std::arch::asm!(
-            "mov {}, fs:0",
-            out(reg) pointer,
-            options(nostack, preserves_flags, readonly)
-        );
+        if MAY_READ_BASE.load(Ordering::Relaxed) {
+            std::arch::asm!(
+                "rdfsbase {}",
+                out(reg) pointer,
+                options(nostack, preserves_flags, nomem)
+            );
+        } else {
+            std::arch::asm!(
+                "mov {}, fs:0",
+                out(reg) pointer,
+                options(nostack, preserves_flags, readonly)
+            );
+        }
         #[cfg(target_arch = "aarch64")]
         std::arch::asm!(
             "mrs {}, tpidr_el0",

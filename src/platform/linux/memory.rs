@@ -6,6 +6,8 @@ use std::ffi::CStr;
 use std::ops::Range;
 
 use super::proc_files::MEMORY;
+use super::system_call::system_call;
+use super::threads::Thread;
 use crate::platform::descriptors;
 pub use crate::platform::mapping::{FileMap, Reserved};
 
@@ -62,7 +64,6 @@ pub fn is_there(address: u64) -> bool {
 /// # Safety
 /// - `into` is valid for writes of `length` bytes.
 pub unsafe fn read_raw(address: u64, into: *mut u8, length: usize) -> usize {
-    let errno = super::errno();
     let local = libc::iovec {
         iov_base: into.cast(),
         iov_len: length,
@@ -71,17 +72,19 @@ pub unsafe fn read_raw(address: u64, into: *mut u8, length: usize) -> usize {
         iov_base: address as *mut libc::c_void,
         iov_len: length,
     };
+    let [local, remote] = [&raw const local as usize, &raw const remote as usize];
+    let thread = Thread::current().tid() as usize;
+    let arguments = [thread, local, 1, remote, 1, 0];
     // SAFETY: the caller vouches for the destination; the kernel checks the source.
-    let mut copied = unsafe { libc::process_vm_readv(libc::gettid(), &local, 1, &remote, 1, 0) };
+    let mut copied = unsafe { system_call(libc::SYS_process_vm_readv, arguments) };
     // A sandbox denies the call to all, for what it could do to other processes.
-    if copied < 0
-        && [libc::EPERM, libc::EACCES, libc::ENOSYS].contains(&super::errno())
+    if [libc::EPERM, libc::EACCES, libc::ENOSYS].contains(&(copied.wrapping_neg() as i32))
         && let Some(file) = MEMORY.get()
     {
+        let arguments = [file as usize, into as usize, length, address as usize, 0, 0];
         // SAFETY: as above.
-        copied = unsafe { libc::pread64(file, into.cast(), length, address as libc::off64_t) };
+        copied = unsafe { system_call(libc::SYS_pread64, arguments) };
     }
-    super::set_errno(errno);
     usize::try_from(copied).unwrap_or(0)
 }
 

@@ -4,6 +4,7 @@
 
 mod cgroup;
 pub mod context;
+pub mod entry;
 pub mod gauge;
 pub mod images;
 #[cfg(all(feature = "thread-stacks", target_env = "gnu"))]
@@ -14,6 +15,7 @@ pub mod power;
 mod proc_files;
 pub mod semaphore;
 pub mod stop;
+mod system_call;
 #[cfg(feature = "thread-stacks")]
 mod thread_stacks;
 pub mod threads;
@@ -43,6 +45,57 @@ pub fn errno() -> i32 {
 pub fn set_errno(value: i32) {
     // SAFETY: as in `errno`.
     unsafe { *libc::__errno_location() = value }
+}
+
+/// Address of the handler of `signal` as it is now, and its flags; `None` where a sandbox denies the look.
+pub fn action_now(signal: i32) -> Option<(usize, i32)> {
+    system_call::action(signal).map(|now| (now.handler, now.flags as i32))
+}
+
+/// Gives `signal` its default action.
+pub fn put_default(signal: i32) {
+    system_call::set_default(signal);
+}
+
+/// Reads a clock; false if the system does not have it. `errno` is neither read nor changed.
+pub fn read_clock(clock: libc::clockid_t, time: &mut libc::timespec) -> bool {
+    // SAFETY: `time` lives across the call, which fills it in; these two clocks are always there.
+    unsafe {
+        if matches!(clock, libc::CLOCK_MONOTONIC | libc::CLOCK_REALTIME) {
+            return libc::clock_gettime(clock, time) == 0;
+        }
+        let arguments = [
+            clock as usize,
+            std::ptr::from_mut(time) as usize,
+            0,
+            0,
+            0,
+            0,
+        ];
+        system_call::system_call(libc::SYS_clock_gettime, arguments) == 0
+    }
+}
+
+/// Sets the signal mask of the calling thread.
+pub fn set_mask(mask: &libc::sigset_t) {
+    let place = std::ptr::from_ref(mask) as usize;
+    let arguments = [
+        libc::SIG_SETMASK as usize,
+        place,
+        0,
+        system_call::SET_BYTES,
+        0,
+        0,
+    ];
+    // SAFETY: the kernel reads the first bytes of the set, which lives across the call.
+    unsafe { system_call::system_call(libc::SYS_rt_sigprocmask, arguments) };
+}
+
+/// Sleeps for so long, or until a signal comes.
+pub fn sleep(time: &libc::timespec) {
+    let arguments = [std::ptr::from_ref(time) as usize, 0, 0, 0, 0, 0];
+    // SAFETY: the kernel reads `time`, which lives across the call.
+    unsafe { system_call::system_call(libc::SYS_nanosleep, arguments) };
 }
 
 /// Queues `signal` again for the calling thread, with the facts that it came with.
@@ -78,7 +131,7 @@ pub unsafe fn send_to_process(signal: i32, info: *mut libc::siginfo_t) {
 }
 
 /// Sends `signal` to the calling thread.
-fn send_to_self(signal: i32) {
+pub fn send_to_self(signal: i32) {
     send_to(Thread::current(), signal);
 }
 

@@ -5,11 +5,13 @@
 //! context and the stack into memory that was reserved beforehand, marks the slot and returns: the
 //! thread runs again before the copy is read. A handler that answers late finds
 //! another generation and writes nothing. Where a sandbox denies signals with a value it is a plain one
-//! (tgkill(2)), and the slot holds which thread is to answer.
+//! (tgkill(2)), and the slot holds which thread is to answer. A thread whose alternate stack is not known to be there is
+//! asked with care (`contact.rs`).
 //!
 //! What a signal does to the thread beyond the pause: a blocked `poll`, `epoll_wait`, `nanosleep`
 //! and others (signal(7)) return EINTR whether SA_RESTART is set or not.
 
+mod contact;
 mod copy;
 mod handler;
 mod queue;
@@ -21,7 +23,10 @@ mod wait;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
+use self::contact::Contact;
+pub use self::contact::with_lasting_handlers;
 use self::handler::HANDLERS;
+pub use self::handler::answer;
 use self::queue::{is_denied, queue, send};
 pub use self::signal::{claim_signal, forget_taken, install, taken, uninstall};
 pub use self::slot::SLOTS;
@@ -102,7 +107,12 @@ impl Stopper {
             request.budget = budget.stopped;
         }
         let requested = (generation << GENERATION) | REQUESTED;
+        let contact = (!contact::is_safe(thread)).then(Contact::begin).flatten();
         slot.thread.store(0, Ordering::Relaxed);
+        // By its thread alone does one that refuses know its request.
+        if contact.is_some() {
+            slot.thread.store(thread.tid(), Ordering::Relaxed);
+        }
         slot.state.store(requested, Ordering::Release);
         let mut queued = queue(signal, thread, self.slot as u64, generation);
         if matches!(&queued, Err(StopError::System(error)) if is_denied(error)) {
@@ -120,7 +130,9 @@ impl Stopper {
             HANDLERS.load(Ordering::Relaxed) == 0 && thread.withholds(signal) || !thread.is_alive()
         };
         let is_ready = || thread.is_ready();
-        if !wait(&slot.state, budget.answer, hopeless, is_ready) {
+        let is_answered = wait(&slot.state, budget.answer, hopeless, is_ready);
+        drop(contact);
+        if !is_answered {
             return Err(match thread.is_alive() {
                 true => StopError::Unresponsive,
                 false => StopError::Gone,
@@ -128,6 +140,7 @@ impl Stopper {
         }
         // SAFETY: DONE, seen with Acquire: the handler has let the request go.
         let request = unsafe { &*slot.request.get() };
+        contact::note(thread, &request.alternate);
         let part = |part: &StackPart| {
             let at = part.at.min(request.room);
             let bytes = part.bytes.min(request.room - at);

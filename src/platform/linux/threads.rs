@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::proc_files::{TASKS, hexadecimal, number, read_task};
+use super::system_call;
 use crate::platform::descriptors;
 
 pub use crate::platform::surface::ThreadProgress;
@@ -16,8 +17,8 @@ pub struct Thread(i32);
 impl Thread {
     /// The calling thread.
     pub fn current() -> Thread {
-        // SAFETY: no arguments, cannot fail.
-        Thread(unsafe { libc::gettid() })
+        // Not libc's: musl's reads it at the thread pointer.
+        Thread(system_call::thread_id())
     }
 
     /// The thread with which the process began.

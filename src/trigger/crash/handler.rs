@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use super::installed::{self, installed};
 use super::life;
-use super::previous::{Arrived, ROOM_FOR_ANOTHER};
+use super::previous::Arrived;
 use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, STATE, SeenState};
 use super::waiting;
 use super::writing::{self, write};
@@ -18,7 +18,8 @@ use super::{Crash, CrashWriter};
 use crate::capture::Registers;
 use crate::platform::signals::{self, Previous, SignalFacts};
 use crate::platform::{
-    Thread, context, errno, is_debugged, own_thread, process_id, provide_stacks, set_errno, stacks,
+    ScarceStack, Thread, context, is_debugged, keeping_errno, own_thread, process_id, process_mark,
+    provide_stacks, stacks,
 };
 
 /// Size of the alternate stack that the installing thread is given if it has none or a smaller one.
@@ -35,14 +36,14 @@ pub(crate) fn install(
     provide_stacks();
     ours.leave_to_debugger
         .store(!crash.debugged, Ordering::Relaxed);
-    STATE.install(process_id());
+    STATE.install(process_mark());
     signals::install(crash.signals(), handle).map_err(|(signal, error)| {
         let _ = STATE.uninstall(state::now());
         (Some(signal), error)
     })?;
     // Without the ports, crashes still come as signals.
     #[cfg(target_vendor = "apple")]
-    super::mach::install(handle);
+    super::mach::install();
     Ok(())
 }
 
@@ -54,18 +55,14 @@ pub(crate) fn uninstall(crash: &Crash) -> bool {
     life::ends_in_order();
     #[cfg(target_vendor = "apple")]
     super::mach::uninstall();
-    for &signal in crash.signals() {
-        signals::restore_if_ours(signal, handle);
-    }
+    signals::restore_if_ours(crash.signals());
     life::ends_in_order();
     STATE.uninstall(state::now()).is_some()
 }
 
 /// The reported signals whose handler is not ours any more.
 pub(crate) fn replaced(crash: &Crash) -> Vec<i32> {
-    let all = crash.signals().iter().copied();
-    all.filter(|&signal| !signals::is_in_place(signal, handle))
-        .collect()
+    signals::replaced(crash.signals())
 }
 
 /// Disposition of a signal after the report.
@@ -81,25 +78,41 @@ enum Then {
 }
 
 /// The handler. Signal-safe: everything here and below it.
-pub(super) extern "C-unwind" fn handle(
+pub(super) fn handle(
     signal: i32,
     info: *mut libc::siginfo_t,
     frame: *mut c_void,
+    scarce: Option<ScarceStack>,
 ) {
-    let errno = errno();
+    // SAFETY: info and context are what the kernel gave for this signal.
+    unsafe {
+        // It belongs to who traps calls, and a call of ours may be trapped too.
+        if signals::is_trapped_call(signal, info)
+            && signals::emulate_call(signal, info, frame, scarce)
+        {
+            return;
+        }
+    }
+    if signals::lacks_facts(signal) {
+        return come_with_facts(signal);
+    }
+    let marker = 0u8;
     let arrived = Arrived {
         signal,
         info,
         frame,
-        here: &raw const errno as usize,
-        handler: handle,
+        here: scarce.map_or(&raw const marker as usize, ScarceStack::sp),
+        scarce,
     };
     let ours = installed();
-    // SAFETY: info and context are what the kernel gave for this signal.
+    // SAFETY: as above.
     unsafe {
         let then = match ours.is_some_and(|ours| ours.is_ring(arrived.here, frame)) {
             true => Then::Default,
-            false => arrived.report(),
+            false => {
+                scarce.inspect(|scarce| scarce.leave_to_signals());
+                arrived.report()
+            }
         };
         match then {
             Then::Nothing => {}
@@ -112,7 +125,15 @@ pub(super) extern "C-unwind" fn handle(
         }
     }
     ours.inspect(|ours| ours.leaves_chain());
-    set_errno(errno);
+}
+
+/// Has a signal come again, whose facts the kernel has not given since signal(2) has put back our handler by its address.
+fn come_with_facts(signal: i32) {
+    let _ = signals::take_again(signal);
+    // A fault comes again by itself. A SIGSEGV or its like that was sent is lost.
+    if !signals::MAY_COME_AGAIN.contains(&signal) {
+        signals::send_to_self(signal);
+    }
 }
 
 impl Arrived {
@@ -144,11 +165,13 @@ impl Arrived {
             return Then::Nothing;
         }
         let leaves = installed().is_some_and(|ours| ours.leave_to_debugger.load(Ordering::Relaxed));
-        if leaves && is_debugged() {
+        if leaves && keeping_errno(is_debugged) {
             return Then::Previous;
         }
         let is_nudge = writing::is_nudge(&facts, thread);
         let mut then = Then::Previous;
+        // SAFETY: the caller vouches for the context.
+        let sp = unsafe { Registers::from_context(self.frame) }.sp() as usize;
         // A few rounds: a report that is waited for may turn out to be about no death.
         for _ in 0..8 {
             let seen = state::now();
@@ -161,21 +184,23 @@ impl Arrived {
                 // It has come too late.
                 _ if is_nudge => return Then::Nothing,
                 CrashStage::Off => return Then::Previous,
-                CrashStage::Idle => {
+                // A handler that deals with faults, or that another thread is in: that one may wait for this thread to
+                // come to it.
+                CrashStage::Idle | CrashStage::Asking
                     if before == Previous::Handler
-                        && seen.survived() >= DEALS_WITH_IT
                         && matches!(then, Then::Previous)
-                        // SAFETY: the caller vouches for the context.
-                        && unsafe { signals::room_left(self.frame) } >= ROOM_FOR_ANOTHER
-                    {
-                        // SAFETY: the caller vouches for what arrived.
-                        if unsafe { signals::call_previous(self.signal, self.info, self.frame) } {
-                            return Then::Nothing;
-                        }
-                        // It has decided: what it has put in place is what the signal goes to.
-                        then = Then::Decided;
-                        continue;
+                        && !is_mine
+                        && (seen.stage == CrashStage::Asking
+                            || seen.survived() >= DEALS_WITH_IT) =>
+                {
+                    // SAFETY: the caller vouches for what arrived.
+                    if unsafe { self.call_previous() } {
+                        return Then::Nothing;
                     }
+                    // It has decided: what it has put in place is what the signal goes to.
+                    then = Then::Decided;
+                }
+                CrashStage::Idle => {
                     // SAFETY: the caller vouches for what arrived.
                     if unsafe { self.write(seen) } {
                         return then;
@@ -184,8 +209,11 @@ impl Arrived {
                 CrashStage::Retracting if is_mine => return Then::Default,
                 // One death, one report: this one follows of it (Rust aborts after a stack overflow).
                 CrashStage::Dying if is_mine => return Then::Previous,
-                CrashStage::Asking if is_mine && life::is_in_handler(self.here) => {
-                    return Then::Previous;
+                CrashStage::Asking if is_mine && life::is_in_handler(sp) => {
+                    // SAFETY: the caller vouches for info.
+                    let kills = unsafe { signals::comes_again(self.signal, self.info) }
+                        && signals::is_masked_by_previous(STATE.signal(), self.signal);
+                    return if kills { Then::Default } else { Then::Previous };
                 }
                 // The first process of a container dies of what abort(3) does after its signal.
                 CrashStage::Answered if is_mine && self.follows_an_abort() => {
@@ -197,10 +225,11 @@ impl Arrived {
                     // Another thread is at it, and the process will die of that: wait for it.
                     // SAFETY: the caller vouches for what arrived.
                     unsafe { self.note(thread) };
-                    let is_over = waiting::for_the_end_of(seen);
+                    let asks = before == Previous::Handler && matches!(then, Then::Previous);
+                    let is_over = keeping_errno(|| waiting::for_the_end_of(seen, asks));
                     waiting::leave(thread);
                     if !is_over {
-                        return Then::Previous;
+                        return then;
                     }
                 }
             }
@@ -208,7 +237,6 @@ impl Arrived {
         Then::Previous
     }
 
-    // The alternate stack may have 8 KiB, from Rust: these two leave nothing of theirs on it.
     /// Writes the report; `false` where the state is not as it was seen any more, or is not idle.
     ///
     /// # Safety

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use super::CrashWriter;
 use crate::capture::Registers;
-use crate::platform::Thread;
 use crate::platform::stacks::CrashStack;
+use crate::platform::{Thread, entry};
 
 /// The handler's own needs: unwinding, formatting and a section's making, in debug builds too.
 const STACK: usize = 512 << 10;
@@ -55,14 +55,14 @@ pub(super) fn install(writer: &'static CrashWriter) -> std::io::Result<&'static 
     Ok(made)
 }
 
-/// More than any chain of handlers has: they call each other in a ring.
-const MOST_IN_CHAIN: u64 = 32;
+/// More than any chain of handlers has: they call each other in a ring, or ours faults each time before it gets anywhere.
+const MOST_IN_CHAIN: u64 = 3;
 /// Bytes of stack that a handler of a chain takes at most.
 const NEAR: u64 = 64 << 10;
 
 impl Installed {
-    /// Returns true if handlers call each other without end: one that was there before, or came over ours, passes on to us.
-    /// Signal-safe.
+    /// Returns true if handlers are called within each other without end: one that was there before, or came over ours,
+    /// passes on to us; or each faults, and the kernel starts it again at the top of the same stack. Signal-safe.
     ///
     /// # Safety
     /// - `frame` is what the kernel gave the handler, which stands at `here`.
@@ -77,7 +77,8 @@ impl Installed {
         // The last one that was called for a signal, if it was jumped out of, lies below what is interrupted next.
         let is_passed_on = self.frame.swap(frame, Ordering::Relaxed) == frame;
         let this = place(here);
-        let goes_on = is_within(this) && (is_passed_on || is_within(place(sp)));
+        let is_own = || last >> 40 == this >> 40 && entry::is_on_handler_stack(sp);
+        let goes_on = is_passed_on && is_within(this) || is_within(place(sp)) || is_own();
         let count = if goes_on { (last & 0xff) + 1 } else { 1 };
         self.chain.store(this | count, Ordering::Relaxed);
         count > MOST_IN_CHAIN

@@ -5,9 +5,9 @@ use super::state::{self, CrashOwner, CrashStage, STATE, SeenState};
 #[cfg(target_os = "linux")]
 use super::writing::PartWatch;
 use crate::platform::gauge::Blocked;
-use crate::platform::signals;
+use crate::platform::{entry, keeping_errno, signals};
 
-/// A handler of ours so near below another on the stack was called while that one ran.
+/// Code so near below a handler of ours on the stack was called while that one ran.
 const NEAR: usize = 64 << 10;
 /// Period of the looks of [`LifeWatch`], nanoseconds.
 const POLL: u64 = 100_000_000;
@@ -25,12 +25,7 @@ const WAIT_STEP: i64 = 10_000_000;
 /// Signal-safe.
 pub(super) fn is_in_handler(sp: usize) -> bool {
     let is_below = (1..NEAR).contains(&(STATE.handler() as usize).saturating_sub(sp));
-    is_below || installed().is_some_and(|ours| ours.stack.contains(sp))
-}
-
-/// Returns true if the owner called its previous handler on the stack on which reports are written. Signal-safe.
-pub(super) fn is_on_our_stack() -> bool {
-    STATE.handler() & 1 == 1
+    is_below || entry::is_on_handler_stack(sp)
 }
 
 /// Returns true if the owner has left the handler that it has called; `None` where it runs, or cannot be looked at.
@@ -51,7 +46,7 @@ pub(super) fn goes_on(seen: SeenState) {
             (ours.writer.retract)();
         }
     };
-    let _survives = STATE.survives(seen, CrashOwner::current(), retract);
+    let _survives = keeping_errno(|| STATE.survives(seen, CrashOwner::current(), retract));
     #[cfg(target_vendor = "apple")]
     if _survives.is_some() {
         crate::platform::exceptions::install_again();

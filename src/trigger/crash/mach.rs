@@ -1,6 +1,6 @@
 //! Crashes that come as Mach exceptions: the thread that faulted stands still, and another writes.
 
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::installed::installed;
 use super::life;
@@ -9,14 +9,10 @@ use super::writing::write;
 use crate::capture::Registers;
 use crate::platform::exceptions::{self, MachException, Server};
 use crate::platform::is_debugged;
-use crate::platform::signals::{self, Handler, Previous};
+use crate::platform::signals::{self, Previous};
 
-/// The handler of signals.
-static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-
-/// Takes the exception ports, beside the `handler` of signals.
-pub(super) fn install(handler: Handler) {
-    HANDLER.store(handler as *mut (), Ordering::Release);
+/// Takes the exception ports, beside the handler of signals.
+pub(super) fn install() {
     exceptions::install(Server { report, went_on });
 }
 
@@ -38,9 +34,7 @@ fn report(exception: &MachException) -> bool {
     }
     let seen = state::now();
     // A handler that was set after ours has the signal first: what it does not deal with, it passes on to ours.
-    let ours = HANDLER.load(Ordering::Acquire) as usize;
-    let is_later = |now| ![libc::SIG_DFL, libc::SIG_IGN, ours].contains(&now);
-    let handled = signals::disposition(signal.number).is_some_and(is_later)
+    let handled = signals::is_replaced(signal.number)
         || signals::previous(signal.number) == Previous::Handler
             && seen.survived() >= DEALS_WITH_IT;
     let leaves = installed().is_none_or(|ours| ours.leave_to_debugger.load(Ordering::Relaxed));

@@ -3,14 +3,9 @@
 
 use std::ffi::c_void;
 
-use super::installed::installed;
 use super::state::{self, CrashOwner, CrashStage, STATE, SeenState};
-use crate::platform::signals::{self, Handler, Previous};
-use crate::platform::stacks;
-
-/// A previous handler is called on our own stack where the alternate one has less room than this:
-/// it may raise a signal itself, whose frame is up to 11 KiB (AT_MINSIGSTKSZ with AMX).
-pub(super) const ROOM_FOR_ANOTHER: usize = 24 << 10;
+use crate::platform::ScarceStack;
+use crate::platform::signals::{self, Previous};
 
 /// A signal, as the kernel gave it to the handler.
 #[derive(Clone, Copy)]
@@ -18,10 +13,10 @@ pub(super) struct Arrived {
     pub signal: i32,
     pub info: *mut libc::siginfo_t,
     pub frame: *mut c_void,
-    /// Address of the handler's frame on its stack.
+    /// Address on the stack on which the handler was started; what it calls there lies below.
     pub here: usize,
-    /// The handler itself.
-    pub handler: Handler,
+    /// That stack, where it is scarce.
+    pub scarce: Option<ScarceStack>,
 }
 
 impl Arrived {
@@ -77,7 +72,7 @@ impl Arrived {
         }
         if is_dropped {
             // It has no effect: the next one is to be reported.
-            let _ = signals::take_again(self.signal, self.handler);
+            let _ = signals::take_again(self.signal);
             return answered(nested);
         }
         if let Some(seen) = own() {
@@ -87,31 +82,23 @@ impl Arrived {
         unsafe { signals::deliver_again(self.signal, self.info, self.frame) };
     }
 
-    /// Calls the previous handler: whether it dealt with the signal.
+    /// Notes that the previous handler is asked, and calls it; returns true if it dealt with the signal.
     ///
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
     unsafe fn call(&self) -> bool {
-        // SAFETY: the caller vouches for the context.
-        let scarce = unsafe { signals::room_left(self.frame) } < ROOM_FOR_ANOTHER;
-        let asks = own().is_some_and(|seen| {
-            let handler = self.here & !1 | usize::from(scarce);
-            STATE.asks(seen, handler as u64).is_some()
-        });
-        match installed() {
-            Some(ours) if scarce && asks => {
-                let mut call = (*self, false);
-                // SAFETY: the report is done, and no other thread writes one before this one has left the handler;
-                // a handler that unwinds out of `call_on_stack` would not have been met by its catcher either way.
-                unsafe {
-                    ours.stack
-                        .run(call_on_stack, std::ptr::from_mut(&mut call).cast())
-                };
-                call.1
-            }
-            // SAFETY: the caller vouches for what arrived.
-            _ => unsafe { signals::call_previous(self.signal, self.info, self.frame) },
-        }
+        let _ = own().and_then(|seen| STATE.asks(seen, self.here as u64));
+        // SAFETY: the caller vouches for what arrived.
+        unsafe { self.call_previous() }
+    }
+
+    /// Calls the previous handler; returns true if it dealt with the signal.
+    ///
+    /// # Safety
+    /// - All fields are what the kernel gave the handler for the signal.
+    pub(super) unsafe fn call_previous(&self) -> bool {
+        // SAFETY: the caller vouches for what arrived.
+        unsafe { signals::call_previous(self.signal, self.info, self.frame, self.scarce) }
     }
 }
 
@@ -128,21 +115,4 @@ fn answered(nested: bool) {
     if let Some(seen) = own().filter(|_| !nested) {
         let _ = STATE.answers(seen);
     }
-}
-
-extern "C" fn call_on_stack(argument: *mut c_void) {
-    // SAFETY: `Arrived::call` passes a pointer to such a pair that outlives this run.
-    let call = unsafe { &mut *argument.cast::<(Arrived, bool)>() };
-    let Arrived {
-        signal,
-        info,
-        frame,
-        ..
-    } = call.0;
-    // The alternate stack is left alone meanwhile: our handler's frame lies where that of a signal which the
-    // previous handler raises itself would. The kernel puts it back where our handler returns.
-    stacks::with_stack_for_signals(None, || {
-        // SAFETY: what the kernel gave for this signal.
-        call.1 = unsafe { signals::call_previous(signal, info, frame) };
-    });
 }

@@ -16,7 +16,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::platform::atomic::Atomic;
-use crate::platform::{Thread, process_id};
+use crate::platform::{Thread, process_mark};
 
 /// Stage of a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,8 +119,7 @@ pub(super) struct CrashState<A = AtomicU64> {
     word: A,
     /// The signal, from `Writing` on.
     signal: A,
-    /// The stack address of the owner's handler, from `Asking` on; its lowest bit is set where the handler from before us was
-    /// called on our own stack.
+    /// The stack address of the owner's handler, from `Asking` on.
     handler: A,
 }
 
@@ -229,7 +228,7 @@ impl<A: Atomic<Value = u64>> CrashState<A> {
 
 /// The state of this process now. Signal-safe.
 pub(super) fn now() -> SeenState {
-    STATE.now(process_id())
+    STATE.now(process_mark())
 }
 
 /// Returns true while a crash is reported that the process is about to die of, as far as is known: other triggers do

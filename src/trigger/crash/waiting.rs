@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::life::{goes_on, has_left, is_on_our_stack};
+use super::life::{goes_on, has_left};
 use super::state::{self, CrashStage, SeenState};
 use crate::capture::Registers;
 use crate::platform::Thread;
@@ -14,7 +14,7 @@ use crate::platform::context::REGISTERS;
 use crate::platform::signals;
 
 /// Time between two looks, nanoseconds.
-const POLL: u64 = 10_000_000;
+const POLL: u64 = 2_000_000;
 /// While the report is written, or the first thread is ready to run and has no CPU, at most so long, nanoseconds.
 const AT_MOST: u64 = 60_000_000_000;
 /// Behind its report, while it is blocked in a previous handler, at most so long: where that waits for one of these
@@ -25,8 +25,9 @@ const JUMPED: u64 = 200_000_000;
 /// Behind its report, it runs for at most so long.
 const RUNS: u64 = 1_000_000_000;
 
-/// Waits for the end of what was seen of another thread; `false` where it takes too long.
-pub(super) fn for_the_end_of(first: SeenState) -> bool {
+/// Waits for the end of what was seen of another thread, or until that thread asks a previous handler, which `asks` to be
+/// called on this one too; `false` where it takes too long.
+pub(super) fn for_the_end_of(first: SeenState, asks: bool) -> bool {
     let lives_on = |seen| {
         goes_on(seen);
         true
@@ -40,6 +41,7 @@ pub(super) fn for_the_end_of(first: SeenState) -> bool {
         let seen = state::now();
         let is_asking = match seen.stage {
             CrashStage::Off | CrashStage::Idle | CrashStage::Answered => return true,
+            CrashStage::Asking if asks => return true,
             stage => stage == CrashStage::Asking,
         };
         let is_written = is_asking || seen.stage == CrashStage::Dying;
@@ -61,9 +63,8 @@ pub(super) fn for_the_end_of(first: SeenState) -> bool {
         }
         let cpu = thread_cpu(thread.tid());
         if cpu.saturating_sub(*cpu_then.get_or_insert(cpu)) >= RUNS {
-            // It computes: more likely elsewhere than in a handler. One that may be on the stack on which the next
-            // report is to be written is left alone.
-            return is_asking && !is_on_our_stack() && lives_on(seen);
+            // It computes: more likely elsewhere than in a handler.
+            return is_asking && lives_on(seen);
         }
         if thread.progress().is_some_and(|now| now.running) {
             continue;

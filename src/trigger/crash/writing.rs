@@ -8,10 +8,8 @@ use super::Crashed;
 use super::installed::{Installed, installed};
 use crate::capture::Registers;
 use crate::platform::guarded::Guarded;
-#[cfg(target_os = "linux")]
-use crate::platform::signals;
-use crate::platform::signals::SignalFacts;
-use crate::platform::{Thread, process_id, stacks};
+use crate::platform::signals::{self, SignalFacts};
+use crate::platform::{Thread, errno, process_id, set_errno, stacks};
 use crate::trigger::panic;
 
 /// Has the report written, on the stack that is kept for it. Signals that come meanwhile have a stack of their own:
@@ -42,9 +40,14 @@ pub(super) unsafe fn write(
 extern "C" fn body(argument: *mut c_void) {
     // SAFETY: `write` passes a pointer to such a pair that outlives this run.
     let (ours, crashed) = unsafe { &*argument.cast::<(&Installed, Crashed)>() };
-    stacks::with_stack_for_signals(Some(&ours.salvage), || {
+    stacks::with_stack_for_signals(&ours.salvage, || {
+        signals::open_faults_alone();
+        // A thread may be without a thread pointer, and has no errno then.
+        let mut kept = None;
+        GUARDED.run(&mut || kept = Some(errno()));
         // A fault between two parts ends all of them.
         GUARDED.run(&mut || (ours.writer.write)(crashed));
+        kept.inspect(|&kept| set_errno(kept));
     });
 }
 

@@ -39,6 +39,7 @@ pub(super) unsafe fn stack(
     let same = own < sp && sp - own < (64 << 10);
     // SAFETY: the caller vouches for the context.
     let alternate = unsafe { alternate(context) };
+    request.alternate = alternate.clone();
     if !alternate.contains(&sp) {
         request.parts[0] = copy_own(request, 0, lowest(sp, same), start);
         return;

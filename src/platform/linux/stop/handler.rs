@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::copy;
 use super::slot::{
-    COPYING, CaptureSlot, DONE, GENERATION, GENERATIONS, PHASE, REQUESTED, SLOT, StackPart, WAITING,
+    COPYING, CaptureSlot, DONE, GENERATION, GENERATIONS, PHASE, REQUESTED, SLOT, WAITING,
 };
 use super::wait::futex_wake;
 use crate::platform::Thread;
 use crate::platform::clock::monotonic as now;
-use crate::platform::linux::{self, SI_QUEUE, SI_TKILL, context};
-use crate::platform::signals::room_left;
+use crate::platform::linux::entry::HandlerStack;
+use crate::platform::linux::{SI_QUEUE, SI_TKILL, context};
 
 /// In place of a slot's number: an alternate stack is offered, under the generation that follows.
 #[cfg(feature = "thread-stacks")]
@@ -20,13 +20,19 @@ pub(super) const STACK_OFFER: u64 = 0xff;
 pub(super) static HANDLERS: AtomicU32 = AtomicU32::new(0);
 
 /// The handler: a copy of the context and of the stack, and nothing else.
-pub(super) extern "C" fn answer(
+///
+/// Nothing here is kept at the thread pointer, which may be 0: neither `errno`, nor a canary of libc's.
+///
+/// # Safety
+/// - The arguments are what the kernel gave for this signal.
+pub unsafe extern "C-unwind" fn answer(
     _signal: libc::c_int,
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
+    _sp: usize,
+    _stack: Option<&'static HandlerStack>,
 ) {
     HANDLERS.fetch_add(1, Ordering::Relaxed);
-    let errno = linux::errno();
     // SAFETY: the kernel gives a valid siginfo; a queued signal carries a value.
     let (code, value) = unsafe { ((*info).si_code, (*info).si_value().sival_ptr as u64) };
     let slot = match code {
@@ -40,7 +46,7 @@ pub(super) extern "C" fn answer(
     #[cfg(feature = "thread-stacks")]
     if value >> 56 == STACK_OFFER && code == SI_QUEUE {
         // SAFETY: the context that the kernel gave to this handler.
-        unsafe { linux::thread_stacks::take(value & GENERATIONS, context.cast()) };
+        unsafe { crate::platform::linux::thread_stacks::take(value & GENERATIONS, context.cast()) };
     }
     if let Some((slot, generation)) = slot {
         let requested = (generation << GENERATION) | REQUESTED;
@@ -63,14 +69,7 @@ pub(super) extern "C" fn answer(
             // SAFETY: the context that the kernel gave to this handler.
             request.registers = unsafe { context::registers(context.cast()) };
             // SAFETY: as above.
-            if unsafe { room_left(context) } >= ROOM_TO_COPY {
-                // SAFETY: as above.
-                unsafe { copy::stack(request, start, context.cast()) };
-            } else {
-                // A handler of the app's has used up what its alternate stack has: the registers are
-                // all that can be had without running over its end.
-                (request.parts, request.cut) = ([StackPart::NONE; 2], true);
-            }
+            unsafe { copy::stack(request, start, context.cast()) };
             request.stopped = now().saturating_sub(start);
             let done = (generation << GENERATION) | DONE;
             if slot.state.swap(done, Ordering::AcqRel) & WAITING != 0 {
@@ -78,7 +77,6 @@ pub(super) extern "C" fn answer(
             }
         }
     }
-    linux::set_errno(errno);
     HANDLERS.fetch_sub(1, Ordering::Relaxed);
 }
 
@@ -94,7 +92,3 @@ fn request_without_value() -> Option<(&'static CaptureSlot, u64)> {
         is_requested.then_some((slot, state >> GENERATION))
     })
 }
-
-/// A copy of the stack is made only where the handler has so much stack left, bytes: more than twice
-/// what it takes in a debug build.
-const ROOM_TO_COPY: usize = 4 << 10;

@@ -5,7 +5,9 @@ use std::io::{Error, ErrorKind};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::StopError;
-use super::handler::answer;
+use crate::platform::linux::entry;
+use crate::platform::linux::{action_now, context};
+use crate::platform::signals::NEEDED;
 use crate::platform::{SystemError, signals};
 
 /// The signal whose handler is ours; 0 before [`install`].
@@ -27,6 +29,8 @@ pub fn install(wanted: Option<i32>) -> Result<i32, SystemError> {
     let signal = wanted
         .or_else(|| free().next())
         .unwrap_or_else(|| libc::SIGRTMAX());
+    entry::prepare();
+    context::prepare();
     signals::exchange(signal, Some(&ours())).map_err(|source| SystemError {
         call: "sigaction",
         source,
@@ -90,7 +94,7 @@ pub(super) fn in_place() -> Result<i32, StopError> {
 /// Takes the handler from each signal that has it: our library is unloaded, and nothing is asked any more.
 pub fn uninstall() {
     let is_ours =
-        |signal: &i32| signals::disposition(*signal) == Some(answer as *const () as usize);
+        |signal: &i32| signals::disposition(*signal) == Some(entry::capture as *const () as usize);
     for signal in (libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(is_ours) {
         // Drops what is pending.
         let _ = signals::exchange(signal, Some(&signals::action(libc::SIG_IGN, 0, &[])));
@@ -119,13 +123,14 @@ fn free() -> impl Iterator<Item = i32> {
 
 /// Returns true if our handler stands for `signal`, after putting it where no handler is. Signal-safe.
 fn is_ours(signal: i32) -> bool {
-    let is_ours = |action: usize| action == answer as *const () as usize;
+    let is_ours = |action: usize| action == entry::capture as *const () as usize;
     let is_free = |action: usize| matches!(action, libc::SIG_DFL | libc::SIG_IGN);
-    match signals::disposition(signal) {
+    match action_now(signal) {
         // A sandbox that denies the look lets nobody change it either.
         None => return true,
-        Some(now) if is_ours(now) => return true,
-        Some(now) if is_free(now) => {}
+        Some((now, flags)) if is_ours(now) && flags & NEEDED == NEEDED => return true,
+        // Without its flags, signal(2) has put back its address alone.
+        Some((now, _)) if is_free(now) || is_ours(now) => {}
         Some(_) => return false,
     }
     // A handler that was put there in this very moment is put back.
@@ -142,5 +147,5 @@ fn is_ours(signal: i32) -> bool {
 /// The action with our handler, which keeps to the rules of handlers. Signal-safe.
 fn ours() -> libc::sigaction {
     let flags = libc::SA_RESTART | libc::SA_ONSTACK;
-    signals::action(answer as *const () as usize, flags, &[])
+    signals::action(entry::capture as *const () as usize, flags, &[])
 }

@@ -34,6 +34,8 @@ pub(super) struct CaptureRequest {
     pub(super) known: Range<u64>,
     pub(super) budget: u64,
     pub(super) registers: [u64; REGISTERS],
+    /// Where the thread's alternate stack lies; empty without one.
+    pub(super) alternate: Range<u64>,
     pub(super) parts: [StackPart; 2],
     pub(super) stopped: u64,
     pub(super) cut: bool,
@@ -56,6 +58,8 @@ pub(super) const IDLE: u64 = 1;
 pub(super) const REQUESTED: u64 = 2;
 pub(super) const COPYING: u64 = 3;
 pub(super) const DONE: u64 = 4;
+/// The thread cannot run the handler.
+pub(super) const REFUSED: u64 = 5;
 pub(super) const PHASE: u64 = 7;
 /// The stopper sleeps on the state and wants to be woken.
 pub(super) const WAITING: u64 = 8;
@@ -71,6 +75,7 @@ pub(super) static SLOT: [CaptureSlot; SLOTS] = [const {
             known: 0..0,
             budget: 0,
             registers: [0; REGISTERS],
+            alternate: 0..0,
             parts: [StackPart::NONE; 2],
             stopped: 0,
             cut: false,

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::slot::{DONE, IDLE, PHASE, REQUESTED, WAITING};
+use super::slot::{DONE, IDLE, PHASE, REFUSED, REQUESTED, WAITING};
 use crate::platform::clock::monotonic as now;
 use crate::platform::linux;
+use crate::platform::linux::system_call::system_call;
 use crate::platform::signals::pause;
 
-/// Waits until the slot is DONE; takes the request back and returns `false` when that takes too long,
-/// or when it looks hopeless at two times. A thread that is ready but has no CPU is given ten times as long.
+/// Waits until the slot is DONE; returns `false` when it is REFUSED. Takes the request back and returns `false` when that
+/// takes too long, or when it looks hopeless at two times. A thread that is ready but has no CPU is given ten times as long.
 pub(super) fn wait(
     state: &AtomicU64,
     patience: u64,
@@ -39,6 +40,9 @@ pub(super) fn wait(
         let seen = state.load(Ordering::Acquire);
         if seen & PHASE == DONE {
             return true;
+        }
+        if seen & PHASE == REFUSED {
+            return false;
         }
         let waited = now().saturating_sub(start);
         if waited >= look_at {
@@ -124,13 +128,8 @@ fn futex_wait(state: &AtomicU64, seen: u64, nanoseconds: u64) {
 }
 
 pub(super) fn futex_wake(state: &AtomicU64) {
+    let wake = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+    let arguments = [futex_word(state) as usize, wake, 1, 0, 0, 0];
     // SAFETY: the word is part of a static.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            futex_word(state),
-            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-            1,
-        )
-    };
+    unsafe { system_call(libc::SYS_futex, arguments) };
 }

@@ -1,0 +1,472 @@
+//! The first instructions of our handlers: they take nothing of the stack that the kernel has put them on where little is
+//! left of it, and go on with a stack of ours.
+//!
+//! A thread's alternate stack may be as small as the kernel's own frame (2 KiB, and with AMX 11 KiB, of which nothing is
+//! left then). A handler that needs more faults in the guard page below it, and the kernel starts it again at the top of
+//! the same stack, for ever. Here the stack pointer is compared with where the alternate stack lies before anything is
+//! pushed.
+//!
+//! A handler's stack has two parts: our handler runs on the upper one, and the lower one is the thread's alternate stack
+//! meanwhile. The previous handler is called on the stack that the kernel has chosen, with as much room as without us.
+//!
+//! Signal-safe, but for [`prepare`].
+
+use std::arch::naked_asm;
+use std::ffi::c_void;
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::stop::answer;
+use super::system_call::{KernelAction, SET_BYTES};
+use crate::platform::Thread;
+use crate::platform::forked::First;
+use crate::platform::signals;
+use crate::platform::stacks::{self, map_stack};
+
+/// A handler that has less left of an alternate stack goes to one of ours, bytes: the previous handler may raise a signal
+/// itself, whose frame is up to 11 KiB (AT_MINSIGSTKSZ with AMX).
+const SCARCE: usize = 32 << 10;
+/// Where all of ours are in use, a handler still runs with so much, bytes.
+const LEAST: usize = 6 << 10;
+/// Threads that may be in such handlers at a time.
+const STACKS: usize = 32;
+/// The part that our handler runs on, in debug builds too, bytes.
+const UPPER: usize = 32 << 10;
+/// The part for signals that come meanwhile, bytes.
+const LOWER: usize = 64 << 10;
+/// Bytes of the first stack that are touched at [`prepare`]: a crash after memory ran out needs no page for it.
+const TOUCHED: usize = 48 << 10;
+
+/// A stack for handlers.
+#[repr(C, align(32))]
+#[derive(Debug)]
+pub struct HandlerStack {
+    /// Address of the alternate stack on which its user has started, which is a name of that thread; 0 while it is free.
+    user: AtomicUsize,
+    /// Its upper end; 0 before [`prepare`].
+    top: AtomicUsize,
+    /// Id of that thread.
+    thread: AtomicU64,
+}
+
+static STACK: [HandlerStack; STACKS] = [const {
+    HandlerStack {
+        user: AtomicUsize::new(0),
+        top: AtomicUsize::new(0),
+        thread: AtomicU64::new(0),
+    }
+}; STACKS];
+
+/// The default action, as the kernel takes it.
+static DEFAULT: KernelAction = KernelAction::DEFAULT;
+
+/// Maps the stacks, once a process. Without memory for them a handler runs where the kernel has put it.
+pub fn prepare() {
+    static ONCE: First = First::new();
+    if !ONCE.is_now() {
+        return;
+    }
+    for (index, stack) in STACK.iter().enumerate() {
+        let touched = if index == 0 { TOUCHED } else { 0 };
+        let Ok(bottom) = map_stack(UPPER + LOWER, touched) else {
+            return;
+        };
+        let top = bottom as usize + UPPER + LOWER;
+        stack.top.store(top, Ordering::Release);
+    }
+}
+
+/// Returns true if `address` lies in a stack for handlers.
+pub fn is_on_handler_stack(address: usize) -> bool {
+    STACK.iter().any(|stack| {
+        let below = stack.top.load(Ordering::Relaxed).wrapping_sub(address);
+        (1..=UPPER + LOWER).contains(&below)
+    })
+}
+
+impl HandlerStack {
+    /// Address and size of the part for signals that come while a handler runs on the other one.
+    fn for_signals(&self) -> (*mut u8, usize) {
+        let top = self.top.load(Ordering::Relaxed);
+        ((top - UPPER - LOWER) as *mut u8, LOWER)
+    }
+
+    /// Notes the calling thread as its user. Frees stacks of threads that have ended where few are left: each was jumped
+    /// out of.
+    fn begin(&self) {
+        let this = Thread::current().id();
+        self.thread.store(this, Ordering::Relaxed);
+        let is_late = STACK
+            .iter()
+            .skip(STACKS / 2)
+            .any(|stack| std::ptr::eq(stack, self));
+        for stack in STACK.iter().filter(|_| is_late) {
+            let (user, thread) = (stack.user.load(Ordering::Acquire), &stack.thread);
+            let id = thread.load(Ordering::Relaxed);
+            if id != 0 && !Thread::from_id(id).is_alive() {
+                thread.store(0, Ordering::Relaxed);
+                let order = Ordering::Relaxed;
+                let _ = stack.user.compare_exchange(user, 0, order, order);
+            }
+        }
+    }
+}
+
+/// The stack that the kernel has started a handler on, where it is scarce, and ours on which the handler runs.
+#[derive(Debug, Clone, Copy)]
+pub struct ScarceStack {
+    sp: usize,
+    stack: &'static HandlerStack,
+}
+
+/// Handler of fatal signals, once there is room.
+unsafe extern "C-unwind" fn fatal_with_room(
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+    sp: usize,
+    stack: Option<&'static HandlerStack>,
+) {
+    let scarce = stack.map(|stack| ScarceStack { sp, stack });
+    signals::arrive(signal, info, context, scarce);
+}
+
+impl ScarceStack {
+    /// The stack pointer with which the handler was started.
+    pub fn sp(self) -> usize {
+        self.sp
+    }
+
+    /// Has signals of the calling thread come on a stack of ours from now on. The kernel puts the thread's own back where
+    /// the handler returns; a thread whose previous handler jumps out keeps ours.
+    pub fn leave_to_signals(self) {
+        self.stack.begin();
+        let (start, size) = self.stack.for_signals();
+        stacks::use_for_signals(start, size);
+    }
+
+    /// Calls a handler on the stack that the kernel has chosen.
+    ///
+    /// # Safety
+    /// - The kernel would call the same function with the same arguments.
+    pub unsafe fn call(
+        self,
+        handler: usize,
+        signal: i32,
+        info: *mut libc::siginfo_t,
+        context: *mut c_void,
+    ) {
+        // SAFETY: the caller vouches for the handler. What lies below `sp` is free, since our own frames lie elsewhere; what
+        // lies there is kept by our entry.
+        unsafe { call_on(self.sp, handler, signal, info, context) };
+    }
+}
+
+/// Calls `handler` with its three arguments on another stack, whose pointer is `sp`. An exception passes through.
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn call_on(
+    sp: usize,
+    handler: usize,
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+) {
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!(
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        // The handler finds the stack as the kernel has left it: the call puts its return address in the place of ours.
+        "lea rsp, [rdi + 8]",
+        "mov rax, rsi",
+        "mov edi, edx",
+        "mov rsi, rcx",
+        "mov rdx, r8",
+        "call rax",
+        "mov rsp, rbp",
+        "pop rbp",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+    );
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!(
+        ".cfi_startproc",
+        "stp x29, x30, [sp, #-16]!",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset x29, -16",
+        ".cfi_offset x30, -8",
+        "mov x29, sp",
+        ".cfi_def_cfa_register x29",
+        "mov sp, x0",
+        "mov x9, x1",
+        "mov w0, w2",
+        "mov x1, x3",
+        "mov x2, x4",
+        "blr x9",
+        "mov sp, x29",
+        ".cfi_def_cfa_register sp",
+        "ldp x29, x30, [sp], #16",
+        ".cfi_def_cfa_offset 0",
+        "ret",
+        ".cfi_endproc",
+    );
+}
+
+/// The kernel's frame ends so many bytes above the stack pointer with which it calls a handler, where the context begins:
+/// by that a handler knows that no other one has called it.
+///
+/// Source: `struct rt_sigframe` in arch/x86/include/asm/sigframe.h and arch/arm64/kernel/signal.c.
+const CONTEXT: usize = if cfg!(target_arch = "x86_64") { 8 } else { 128 };
+const ALTERNATE: usize = offset_of!(libc::ucontext_t, uc_stack) + offset_of!(libc::stack_t, ss_sp);
+const FLAGS: usize = offset_of!(libc::ucontext_t, uc_stack) + offset_of!(libc::stack_t, ss_flags);
+const SIZE: usize = offset_of!(libc::ucontext_t, uc_stack) + offset_of!(libc::stack_t, ss_size);
+const TOP: usize = offset_of!(HandlerStack, top);
+
+/// A function for the kernel: it finds a stack, and calls `$body` on it with the stack pointer that it was started with, and the
+/// stack found; or where it was started, with zeroes. Where that stack is scarce and no other is free, it does `$gives_up`.
+///
+/// A stack that is in use for the same alternate stack is one whose user has jumped out of its handler: the kernel would
+/// not start a second one at the top.
+macro_rules! entry {
+    ($(#[$doc:meta])* $name:ident, $body:path, [$($gives_up:literal),*], {$($operands:tt)*}) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        pub extern "C-unwind" fn $name(
+            signal: i32,
+            info: *mut libc::siginfo_t,
+            context: *mut c_void,
+        ) {
+            #[cfg(target_arch = "x86_64")]
+            naked_asm!(
+                ".cfi_startproc",
+                "test rdx, rdx",
+                "jz 9f",
+                "test dword ptr [rdx + {flags}], {disabled}",
+                "jnz 9f",
+                "mov r8, [rdx + {alternate}]",
+                "mov r10, rsp",
+                "sub r10, r8",
+                "jb 9f",
+                "cmp r10, [rdx + {size}]",
+                "jae 9f",
+                "cmp r10, {scarce}",
+                "jae 9f",
+                "lea rax, [rsp + {context}]",
+                "cmp rax, rdx",
+                "jne 2f",
+                "mov r9, [rip + {stacks}@GOTPCREL]",
+                "mov ecx, {count}",
+                "1:",
+                "cmp [r9], r8",
+                "je 5f",
+                "add r9, {stride}",
+                "dec ecx",
+                "jnz 1b",
+                "2:",
+                "mov r9, [rip + {stacks}@GOTPCREL]",
+                "mov ecx, {count}",
+                "3:",
+                "cmp qword ptr [r9 + {top}], 0",
+                "je 4f",
+                "xor eax, eax",
+                "lock cmpxchg [r9], r8",
+                "je 5f",
+                "4:",
+                "add r9, {stride}",
+                "dec ecx",
+                "jnz 3b",
+                "cmp r10, {least}",
+                "jae 9f",
+                $($gives_up,)*
+                "5:",
+                "mov rax, [r9 + {top}]",
+                "sub rax, 48",
+                "mov r11, [rsp]",
+                "mov [rax], rbp",
+                "mov [rax + 8], rsp",
+                "mov [rax + 16], r9",
+                // The previous handler's return address takes the place of ours.
+                "mov [rax + 24], r11",
+                "mov rbp, rax",
+                "mov rsp, rax",
+                // CFA: *(rbp + 8) + 8; rbp: at rbp; return address: at rbp + 24.
+                ".cfi_remember_state",
+                ".cfi_escape 0x0f, 5, 0x76, 8, 0x06, 0x23, 8",
+                ".cfi_escape 0x10, 6, 2, 0x76, 0",
+                ".cfi_escape 0x10, 16, 2, 0x76, 24",
+                "mov rcx, [rbp + 8]",
+                "mov r8, r9",
+                "call {body}",
+                "mov r9, [rbp + 16]",
+                "mov rsp, [rbp + 8]",
+                "mov r11, [rbp + 24]",
+                "mov [rsp], r11",
+                "mov rbp, [rbp]",
+                ".cfi_restore_state",
+                "mov qword ptr [r9], 0",
+                "ret",
+                "9:",
+                "xor ecx, ecx",
+                "xor r8d, r8d",
+                "jmp {body}",
+                ".cfi_endproc",
+                body = sym $body,
+                stacks = sym STACK,
+                $($operands)*
+                flags = const FLAGS,
+                disabled = const libc::SS_DISABLE,
+                alternate = const ALTERNATE,
+                size = const SIZE,
+                scarce = const SCARCE,
+                least = const LEAST,
+                context = const CONTEXT,
+                count = const STACKS,
+                stride = const size_of::<HandlerStack>(),
+                top = const TOP,
+            );
+            #[cfg(target_arch = "aarch64")]
+            naked_asm!(
+                ".cfi_startproc",
+                "cbz x2, 9f",
+                "ldr w9, [x2, #{flags}]",
+                "tst w9, #{disabled}",
+                "b.ne 9f",
+                "ldr x10, [x2, #{alternate}]",
+                "mov x9, sp",
+                "subs x9, x9, x10",
+                "b.lo 9f",
+                "ldr x11, [x2, #{size}]",
+                "cmp x9, x11",
+                "b.hs 9f",
+                "mov w11, #{scarce}",
+                "cmp x9, x11",
+                "b.hs 9f",
+                "adrp x11, :got:{stacks}",
+                "ldr x11, [x11, :got_lo12:{stacks}]",
+                "mov x12, x11",
+                "add x13, sp, #{context}",
+                "cmp x13, x2",
+                "b.ne 2f",
+                "mov w13, #{count}",
+                "1:",
+                "ldr x14, [x12]",
+                "cmp x14, x10",
+                "b.eq 5f",
+                "add x12, x12, #{stride}",
+                "subs w13, w13, #1",
+                "b.ne 1b",
+                "2:",
+                "mov x12, x11",
+                "mov w13, #{count}",
+                "3:",
+                "ldr x14, [x12, #{top}]",
+                "cbz x14, 4f",
+                "6:",
+                "ldaxr x14, [x12]",
+                "cbnz x14, 4f",
+                "stlxr w15, x10, [x12]",
+                "cbnz w15, 6b",
+                "b 5f",
+                "4:",
+                "clrex",
+                "add x12, x12, #{stride}",
+                "subs w13, w13, #1",
+                "b.ne 3b",
+                "mov w11, #{least}",
+                "cmp x9, x11",
+                "b.hs 9f",
+                $($gives_up,)*
+                "5:",
+                "ldr x14, [x12, #{top}]",
+                "sub x14, x14, #32",
+                "mov x15, sp",
+                "stp x29, x30, [x14]",
+                "stp x15, x12, [x14, #16]",
+                "mov x29, x14",
+                "mov sp, x14",
+                // CFA: *(x29 + 16); x29: at x29; x30: at x29 + 8.
+                ".cfi_remember_state",
+                ".cfi_escape 0x0f, 3, 0x8d, 16, 0x06",
+                ".cfi_escape 0x10, 29, 2, 0x8d, 0",
+                ".cfi_escape 0x10, 30, 2, 0x8d, 8",
+                "mov x3, x15",
+                "mov x4, x12",
+                "bl {body}",
+                "ldp x15, x12, [x29, #16]",
+                "ldp x29, x30, [x29]",
+                "mov sp, x15",
+                ".cfi_restore_state",
+                "stlr xzr, [x12]",
+                "ret",
+                "9:",
+                "mov x3, xzr",
+                "mov x4, xzr",
+                "b {body}",
+                ".cfi_endproc",
+                body = sym $body,
+                stacks = sym STACK,
+                $($operands)*
+                flags = const FLAGS,
+                disabled = const libc::SS_DISABLE,
+                alternate = const ALTERNATE,
+                size = const SIZE,
+                scarce = const SCARCE,
+                least = const LEAST,
+                context = const CONTEXT,
+                count = const STACKS,
+                stride = const size_of::<HandlerStack>(),
+                top = const TOP,
+            );
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+entry!(
+    /// Starts the handler of fatal signals. Where there is no stack the default action is put in place: the process dies of
+    /// the signal.
+    fatal, fatal_with_room,
+    [
+        "mov eax, {sigaction}",
+        "mov rsi, [rip + {default}@GOTPCREL]",
+        "xor edx, edx",
+        "mov r10d, {set_bytes}",
+        "syscall",
+        "ret"
+    ],
+    {
+        default = sym DEFAULT,
+        set_bytes = const SET_BYTES,
+        sigaction = const libc::SYS_rt_sigaction,
+    }
+);
+
+#[cfg(target_arch = "aarch64")]
+entry!(
+    /// Starts the handler of fatal signals. Where there is no stack the default action is put in place: the process dies of
+    /// the signal.
+    fatal, fatal_with_room,
+    [
+        "mov x8, #{sigaction}",
+        "adrp x1, :got:{default}",
+        "ldr x1, [x1, :got_lo12:{default}]",
+        "mov x2, xzr",
+        "mov x3, #{set_bytes}",
+        "svc #0",
+        "ret"
+    ],
+    {
+        default = sym DEFAULT,
+        set_bytes = const SET_BYTES,
+        sigaction = const libc::SYS_rt_sigaction,
+    }
+);
+
+entry!(
+    /// Starts the handler of captures. Where there is no stack nobody answers.
+    capture, answer, ["ret"], {}
+);

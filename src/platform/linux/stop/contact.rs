@@ -1,0 +1,203 @@
+//! The signal to a thread whose alternate stack nobody has seen yet, or of which there is nothing left.
+//!
+//! A thread may have an alternate stack that was unmapped (some runtimes do so as a thread ends). No other thread can see
+//! where that lies. The kernel cannot put the handler's frame there, raises SIGSEGV in its place, and ends the process,
+//! since that one's handler is to run on the same stack. Therefore, while such a thread is asked, the handler of SIGSEGV
+//! is [`refused`], which runs on the stack that the thread is on: it notes that the thread cannot answer, and the thread
+//! goes on as if nothing had come. Each answer shows where the alternate stack lies, so that this is done once a thread.
+//!
+//! A stack overflow during these microseconds ends the process without a report.
+//!
+//! Source: `setup_rt_frame` and `signal_setup_done` in arch/x86/kernel/signal.c and kernel/signal.c: the signal is taken,
+//! the registers stay as they are, and `force_sig` gives `SI_KERNEL`.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+
+use super::slot::{GENERATION, PHASE, REFUSED, REQUESTED, SLOT, WAITING};
+use super::wait::futex_wake;
+use crate::platform::linux::{memory, send_again};
+use crate::platform::{Thread, signals};
+
+/// An alternate stack, as a thread's last answer has shown it.
+struct SeenStack {
+    /// The thread; 0 while the rest is written.
+    thread: AtomicI32,
+    start: AtomicU64,
+    end: AtomicU64,
+}
+
+/// A place for each thread by its id, shared with others: one that is not there is asked with care.
+static SEEN: [SeenStack; 512] = [const {
+    SeenStack {
+        thread: AtomicI32::new(0),
+        start: AtomicU64::new(0),
+        end: AtomicU64::new(0),
+    }
+}; 512];
+
+fn place_of(thread: Thread) -> &'static SeenStack {
+    &SEEN[thread.tid() as usize % SEEN.len()]
+}
+
+/// Notes where the alternate stack of `thread` lies; an empty range without one.
+pub(super) fn note(thread: Thread, stack: &Range<u64>) {
+    let place = place_of(thread);
+    place.thread.store(0, Ordering::Release);
+    place.start.store(stack.start, Ordering::Release);
+    place.end.store(stack.end, Ordering::Release);
+    place.thread.store(thread.tid(), Ordering::Release);
+}
+
+/// Bytes below the end of an alternate stack that the kernel's frame lies in, at least.
+const FRAME: u64 = 1 << 10;
+
+/// Returns true if the alternate stack of `thread` was seen, and is there still.
+pub(super) fn is_safe(thread: Thread) -> bool {
+    let place = place_of(thread);
+    let [start, end] = [&place.start, &place.end].map(|word| word.load(Ordering::Acquire));
+    let is_there = || {
+        let frame = end.saturating_sub(FRAME).max(start);
+        [frame, end.saturating_sub(8)]
+            .into_iter()
+            .all(memory::is_there)
+    };
+    place.thread.load(Ordering::Acquire) == thread.tid() && (start == end || is_there())
+}
+
+/// True while SIGSEGV has the handler [`refused`], or somebody keeps it from that.
+static BUSY: AtomicBool = AtomicBool::new(false);
+/// True while it has.
+static OPEN: AtomicBool = AtomicBool::new(false);
+
+/// The action of SIGSEGV before; from the first use on.
+struct Before(UnsafeCell<MaybeUninit<libc::sigaction>>);
+// SAFETY: written by the one that holds `BUSY`, before `refused` is in place.
+unsafe impl Sync for Before {}
+static BEFORE: Before = Before(UnsafeCell::new(MaybeUninit::zeroed()));
+
+impl Before {
+    fn get(&self) -> libc::sigaction {
+        // SAFETY: zeroes, which are valid, or what the kernel has filled in.
+        unsafe { (*self.0.get()).assume_init() }
+    }
+}
+
+/// Looks for the other user of [`BUSY`] so often, a fifth of a millisecond apart.
+const LOOKS: u32 = 500;
+
+/// Frees [`BUSY`].
+struct Hold;
+
+impl Hold {
+    /// `None` where another thread keeps it.
+    fn take() -> Option<Hold> {
+        (0..LOOKS).find_map(|look| {
+            if look > 0 {
+                signals::pause(200_000);
+            }
+            (!BUSY.swap(true, Ordering::AcqRel)).then_some(Hold)
+        })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        BUSY.store(false, Ordering::Release);
+    }
+}
+
+/// Runs `work`, which looks at handlers or changes them, while [`refused`] is none of them.
+pub fn with_lasting_handlers<T>(work: impl FnOnce() -> T) -> T {
+    let _hold = Hold::take();
+    work()
+}
+
+/// While this lives a thread whose alternate stack is gone refuses the signal, and lives on.
+pub(super) struct Contact(Hold);
+
+impl Contact {
+    /// `None` where another thread keeps it from that, or a sandbox.
+    pub fn begin() -> Option<Contact> {
+        let hold = Hold::take()?;
+        let before = signals::exchange(libc::SIGSEGV, None).ok()?;
+        // SAFETY: this thread holds `BUSY`, and `refused` is not in place.
+        unsafe { (*BEFORE.0.get()).write(before) };
+        let flags = libc::SA_NODEFER | libc::SA_RESTART;
+        let action = signals::action(refused as *const () as usize, flags, &signals::FAULTS);
+        signals::exchange(libc::SIGSEGV, Some(&action)).ok()?;
+        OPEN.store(true, Ordering::Release);
+        Some(Contact(hold))
+    }
+}
+
+impl Drop for Contact {
+    fn drop(&mut self) {
+        OPEN.store(false, Ordering::Release);
+        put_back();
+    }
+}
+
+/// Puts back what was before, unless it has been, or the app has put a handler of its own there.
+fn put_back() {
+    if signals::disposition(libc::SIGSEGV) == Some(refused as *const () as usize) {
+        let _ = signals::exchange(libc::SIGSEGV, Some(&BEFORE.get()));
+    }
+}
+
+/// Handler of SIGSEGV meanwhile. A fault of another thread is left to the handler before.
+extern "C-unwind" fn refused(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+    const SI_KERNEL: i32 = 0x80;
+    // SAFETY: the kernel gives a valid siginfo.
+    let code = unsafe { (*info).si_code };
+    if code == SI_KERNEL && refuse(Thread::current()) {
+        return;
+    }
+    let before = BEFORE.get();
+    if signals::disposition(signal) == Some(refused as *const () as usize) {
+        put_back();
+        // A fault comes again by itself.
+        // SAFETY: what the kernel gave for this signal.
+        unsafe {
+            if !signals::comes_again(signal, info) {
+                send_again(signal, info);
+            }
+        }
+    } else if matches!(before.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
+        signals::set_default(signal);
+    } else {
+        // The app has met this handler as the one before its own, and passes on to it.
+        // SAFETY: the kernel would have called that function with these arguments.
+        unsafe {
+            type Plain = extern "C-unwind" fn(i32, *mut libc::siginfo_t, *mut c_void);
+            std::mem::transmute::<usize, Plain>(before.sa_sigaction)(signal, info, context);
+        }
+    }
+}
+
+/// Answers the request to `thread`; false where there is none.
+fn refuse(thread: Thread) -> bool {
+    SLOT.iter().any(|slot| {
+        let seen = slot.state.load(Ordering::Acquire);
+        let is_asked =
+            seen & PHASE == REQUESTED && slot.thread.load(Ordering::Acquire) == thread.tid();
+        if !is_asked {
+            return false;
+        }
+        let refused = (seen >> GENERATION) << GENERATION | REFUSED;
+        // The stopper may mark itself as sleeping between the two.
+        let before = [seen & !WAITING, seen | WAITING].into_iter().find(|&from| {
+            let (order, or) = (Ordering::AcqRel, Ordering::Relaxed);
+            slot.state
+                .compare_exchange(from, refused, order, or)
+                .is_ok()
+        });
+        if before.is_some_and(|before| before & WAITING != 0) {
+            futex_wake(&slot.state);
+        }
+        before.is_some()
+    })
+}
