@@ -222,7 +222,7 @@ fn peers(c: &mut Criterion) {
         group.bench_function(
             BenchmarkId::from_parameter("symbolic, each name demangled once"),
             |b| {
-                use symbolic::demangle::{Demangle, DemangleOptions};
+                use symbolic_demangle::{Demangle, DemangleOptions};
                 b.iter(|| {
                     let mut names: HashMap<String, String> = HashMap::new();
                     for &address in &addresses {

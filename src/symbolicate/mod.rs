@@ -46,6 +46,7 @@ mod pc;
 mod recorded;
 mod redact;
 mod samples;
+mod swift_name;
 mod symbolicator;
 
 pub use addresses::{Addresses, Ambiguous};
@@ -66,4 +67,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Locks it, also where a thread that held it has panicked: what the locks guard here is whole at every moment.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A name of any language in its source form, as frames have it: for the fuzzer.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub fn demangled(name: &str) -> String {
+    debug_info::demangle::demangle(name).into_owned()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::debug_info::names::demangle;
+use super::debug_info::names;
 use super::frame::{Frame, Source, bounded};
 use crate::report::Value;
 use crate::report::model::Thread;
@@ -93,10 +93,7 @@ impl<'a> Recorded<'a> {
 fn named(name: Option<&str>) -> Frame {
     Frame {
         source: Source::Report,
-        ..name.map_or(Frame::default(), |name| {
-            let name = bounded(name);
-            Frame::named(&name, &demangle(&name))
-        })
+        ..name.map_or(Frame::default(), names::named)
     }
 }
 

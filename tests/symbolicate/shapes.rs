@@ -216,7 +216,7 @@ fn a_stripped_library_names_its_exports_to_their_ends() {
     assert_eq!(name(marks[1]), None, "behind its frame description");
     assert_eq!(name(marks[2]), None, "behind the last symbol's end");
     assert_eq!(name(objective_c + 1), symbol("-[Shop price:]"));
-    assert_eq!(name(swift), symbol("main.foo() -> ()"));
+    assert_eq!(name(swift), symbol("foo()"));
     assert_eq!(
         &**symbolicator.frames(swift)[0].mangled.as_ref().unwrap(),
         "$s4main3fooyyF"

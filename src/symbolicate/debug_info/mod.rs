@@ -2,6 +2,7 @@
 
 pub(super) mod convert;
 pub(super) mod debug_file;
+pub(super) mod demangle;
 pub(super) mod direct;
 pub(super) mod dwarf;
 pub(super) mod guard;
@@ -9,7 +10,6 @@ pub(super) mod lines;
 pub(super) mod names;
 pub(super) mod roots;
 pub(super) mod split;
-pub(super) mod swift3;
 pub(super) mod symbols;
 pub(super) mod symcache;
 pub(super) mod units;

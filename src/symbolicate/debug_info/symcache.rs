@@ -137,10 +137,9 @@ pub(super) fn marked(symbol: &Named<'_>, base: u64) -> String {
 fn stored(name: &str) -> String {
     let marked = name.strip_prefix('\0').unwrap_or_default();
     let (entry, name) = marked.split_once('\0').unwrap_or(("", name));
-    let name = &*bounded(name);
-    match names::demangle(names::known(name).unwrap_or_default()) {
-        Cow::Borrowed(name) => format!("{name}\0\0{entry}"),
-        Cow::Owned(demangled) => format!("{name}\0{}\0{entry}", bounded(&demangled)),
+    match names::kept(names::known(name).unwrap_or_default()) {
+        (name, demangled) if name == demangled => format!("{name}\0\0{entry}"),
+        (name, demangled) => format!("{name}\0{demangled}\0{entry}"),
     }
 }
 

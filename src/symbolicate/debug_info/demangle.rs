@@ -1,0 +1,154 @@
+//! Mangled names of every language in their source form, under one bound for all.
+//!
+//! Names are a stranger's: they are as long as a file, they double with each letter, and a parser that tries one way
+//! after another takes twice as long for each. So the work on a name grows with its length alone, and what is kept of it
+//! is cut at [`NAME_BYTES`].
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::symbolicate::frame::{NAME_BYTES, bounded};
+use crate::symbolicate::swift_name::SwiftName;
+
+/// The longest name that is demangled. C++'s are up to 20 KB.
+const LONGEST_MANGLED: usize = 64 * 1024;
+
+/// Parts of a C++ name that are printed: it can repeat parts of itself that print nothing.
+const MAX_PARTS: usize = 1 << 15;
+
+/// The language of a mangling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mangling {
+    Swift,
+    /// Rust's and C++'s: the older one of Rust's is C++'s.
+    Itanium,
+    Rust,
+}
+
+impl Mangling {
+    /// The mangling that a name shows.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        if SwiftName::is_prefixed(name) || SwiftName::is_old(name) {
+            return Some(Self::Swift);
+        }
+        // Its path begins with one of these letters: `_Rb_tree` is of C++'s library, and as plain as can be.
+        let rust = |path: &str| path.starts_with(['C', 'M', 'X', 'Y', 'N', 'I', 'B']);
+        if name.strip_prefix("_R").is_some_and(rust) {
+            return Some(Self::Rust);
+        }
+        let itanium = ["_Z", "__Z", "___Z", "____Z", "_GLOBAL__"];
+        let is_itanium = itanium.iter().any(|prefix| name.starts_with(prefix));
+        is_itanium.then_some(Self::Itanium)
+    }
+}
+
+/// A mangled Rust, C++ or Swift name in its source form, any other as it is; cut at [`NAME_BYTES`].
+pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
+    let demangled = Mangling::of(name)
+        .filter(|_| name.len() <= LONGEST_MANGLED)
+        .and_then(|mangling| match mangling {
+            Mangling::Swift => SwiftName::parse(name)?.simplified(),
+            Mangling::Rust => rust(name),
+            Mangling::Itanium => rust(name).or_else(|| cpp(name)),
+        });
+    match demangled {
+        Some(text) if text.len() > NAME_BYTES => Cow::Owned(bounded(&text).into_owned()),
+        Some(text) => Cow::Owned(text),
+        None => bounded(name),
+    }
+}
+
+fn rust(name: &str) -> Option<String> {
+    let demangled = rustc_demangle::try_demangle(name).ok()?;
+    let mut out = Bounded::default();
+    out.ended(|out| fmt::write(out, format_args!("{demangled:#}")))
+}
+
+fn cpp(name: &str) -> Option<String> {
+    let name = without_hash(name);
+    name.trim_start_matches('_').strip_prefix('Z')?;
+    let symbol = parsed(name)?;
+    let options = DemangleOptions::new().recursion_limit(192);
+    let mut out = Bounded::default();
+    out.ended(|out| symbol.structured_demangle(out, &options))
+}
+
+/// Parses a C++ name, ever deeper as long as that is cheap. The parser tries one production after another, and what it
+/// tries within what it tries takes five times as long for every eight levels: a name of 60 bytes takes a second at
+/// 80 levels, 0.3 ms at 40. Of 40,000 names of LLVM and of C++'s library 99.4 % need no more than 40, all no more than 64.
+/// The thread's own CPU time counts: it is the same on a busy machine.
+fn parsed(name: &str) -> Option<Symbol<&str>> {
+    let allowed = Duration::from_micros(100 + 4 * name.len() as u64);
+    for levels in (40..=160).step_by(8) {
+        let began = cpu_time();
+        let options = ParseOptions::default().recursion_limit(levels);
+        if let Ok(symbol) = Symbol::new_with_options(name, &options) {
+            return Some(symbol);
+        }
+        if cpu_time().saturating_sub(began) > allowed {
+            break;
+        }
+    }
+    None
+}
+
+fn cpu_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
+/// Without `$` and 32 digits, by which some linkers tell local symbols apart.
+fn without_hash(name: &str) -> &str {
+    match name.rsplit_once('$') {
+        Some((front, hash)) if hash.len() == 32 && hash.bytes().all(|c| c.is_ascii_hexdigit()) => {
+            front
+        }
+        _ => name,
+    }
+}
+
+/// Room for a name that has to be cut.
+const ROOM: usize = NAME_BYTES + 4;
+
+/// A text that ends a little after [`NAME_BYTES`].
+#[derive(Default)]
+struct Bounded {
+    text: String,
+    parts: usize,
+    is_full: bool,
+}
+
+impl Bounded {
+    /// What was written, whole or cut; `None` where the writer failed otherwise.
+    fn ended(&mut self, write: impl FnOnce(&mut Self) -> fmt::Result) -> Option<String> {
+        match write(self) {
+            Ok(()) => Some(std::mem::take(&mut self.text)),
+            // One byte more than fits: the cut has its mark.
+            Err(_) if self.is_full => Some(bounded(&self.text).into_owned()),
+            Err(_) => None,
+        }
+    }
+}
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.parts += 1;
+        if self.parts > MAX_PARTS {
+            return Err(fmt::Error);
+        }
+        let room = ROOM - self.text.len();
+        if text.len() > room {
+            self.text.push_str(&text[..text.floor_char_boundary(room)]);
+            self.is_full = true;
+            return Err(fmt::Error);
+        }
+        self.text.push_str(text);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
