@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::demangle::{Mangling, bounded, demangle};
+use super::demangle::{Mangling, demangle};
 use super::symbols::ObjectSymbols;
-use crate::symbolicate::frame::Frame;
+use crate::symbolicate::frame::{Frame, bounded};
 use crate::symbolicate::group::plain_name;
 use crate::symbolicate::swift_name::SwiftName;
 

@@ -1,9 +1,9 @@
 //! Swift's mangled names: a parser to a tree, a printer of the simplified form, and what the tree says of the code.
 //!
 //! It reads the grammar of Swift 4 to 6 (`$s`, `$S`, `_T0`, Embedded Swift's `$e`, macro files `@__swiftmacro_`) and that
-//! of Swift 3 and before (`_T`), each also with one `_` before it, as the symbols of Mach-O have it. [`SwiftName::simplified`] is the form
-//! that Xcode, lldb and Apple's crash texts show, and which is closest to what was written: `Loader.refresh()`,
-//! `closure #1 in openScreen(_:)`, `specialized Store.read(_:)`.
+//! of Swift 3 and before (`_T`), each also with one `_` before it, as the symbols of Mach-O have it.
+//! [`SwiftName::simplified`] is the form that Xcode, lldb and Apple's crash texts show, and which is closest to what was
+//! written: `Loader.refresh()`, `closure #1 in openScreen(_:)`, `specialized Store.read(_:)`.
 //!
 //! Both grammars are described by Swift's own documentation (`docs/ABI/Mangling.rst`) and by its demangler, which is the reference
 //! for what is printed. A name that is damaged, or that needs what it refers to in memory (symbolic references), is
