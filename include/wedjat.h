@@ -10,6 +10,40 @@
 #include <stdint.h>
 
 /*
+ Reason of a failed install, for programs; its text is for people.
+ */
+typedef enum {
+  /*
+   The last install did not fail, or there was none.
+   */
+  WEDJAT_ERROR_NONE = 0,
+  /*
+   The options cannot be used.
+   */
+  WEDJAT_ERROR_OPTIONS = 1,
+  /*
+   A monitor is installed in this process already.
+   */
+  WEDJAT_ERROR_ALREADY_INSTALLED = 2,
+  /*
+   The folder cannot be made, opened or written to.
+   */
+  WEDJAT_ERROR_DIRECTORY = 3,
+  /*
+   Others may write in the folder; see `shared_directory`.
+   */
+  WEDJAT_ERROR_SHARED_DIRECTORY = 4,
+  /*
+   A handler of signals could not be installed.
+   */
+  WEDJAT_ERROR_SIGNAL = 5,
+  /*
+   Memory, threads or descriptors ran out.
+   */
+  WEDJAT_ERROR_RESOURCES = 6,
+} wedjat_error;
+
+/*
  The end of a launch.
  */
 typedef enum {
@@ -499,6 +533,11 @@ typedef struct {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/*
+ The reason why the last `wedjat_install` on the calling thread failed.
+ */
+wedjat_error wedjat_install_error(void);
 
 /*
  Installs the monitor. Call it early, on the thread to be watched. There is one monitor at a time.

@@ -1,5 +1,6 @@
 //! An app's options in C, the callbacks among them, and the install.
 
+use std::cell::Cell;
 use std::ffi::{CString, c_char, c_void};
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use crate::load::{CpuLoad, MemoryLoad, SlowFrames};
 use crate::report::time::nanos;
 use crate::stall::StallEvent;
 use crate::store::Limits;
-use crate::{Crash, Monitor, MonitorBuilder, RateLimit, Stall};
+use crate::{Crash, InstallError, Monitor, MonitorBuilder, RateLimit, Stall};
 
 /// Called with the path of a report; `data` is what was given with the function.
 pub type wedjat_report_function =
@@ -175,6 +176,49 @@ pub struct wedjat_options {
     pub shared_directory: bool,
 }
 
+/// Reason of a failed install, for programs; its text is for people.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum wedjat_error {
+    /// The last install did not fail, or there was none.
+    WEDJAT_ERROR_NONE = 0,
+    /// The options cannot be used.
+    WEDJAT_ERROR_OPTIONS = 1,
+    /// A monitor is installed in this process already.
+    WEDJAT_ERROR_ALREADY_INSTALLED = 2,
+    /// The folder cannot be made, opened or written to.
+    WEDJAT_ERROR_DIRECTORY = 3,
+    /// Others may write in the folder; see `shared_directory`.
+    WEDJAT_ERROR_SHARED_DIRECTORY = 4,
+    /// A handler of signals could not be installed.
+    WEDJAT_ERROR_SIGNAL = 5,
+    /// Memory, threads or descriptors ran out.
+    WEDJAT_ERROR_RESOURCES = 6,
+}
+
+impl From<&InstallError> for wedjat_error {
+    fn from(error: &InstallError) -> wedjat_error {
+        match error {
+            InstallError::AlreadyInstalled => wedjat_error::WEDJAT_ERROR_ALREADY_INSTALLED,
+            InstallError::NoDirectory => wedjat_error::WEDJAT_ERROR_OPTIONS,
+            InstallError::Directory { .. } => wedjat_error::WEDJAT_ERROR_DIRECTORY,
+            InstallError::SharedDirectory { .. } => wedjat_error::WEDJAT_ERROR_SHARED_DIRECTORY,
+            InstallError::Signal { .. } => wedjat_error::WEDJAT_ERROR_SIGNAL,
+            InstallError::Resources { .. } => wedjat_error::WEDJAT_ERROR_RESOURCES,
+        }
+    }
+}
+
+thread_local! {
+    static LAST_ERROR: Cell<wedjat_error> = const { Cell::new(wedjat_error::WEDJAT_ERROR_NONE) };
+}
+
+/// The reason why the last `wedjat_install` on the calling thread failed.
+#[unsafe(no_mangle)]
+pub extern "C" fn wedjat_install_error() -> wedjat_error {
+    LAST_ERROR.get()
+}
+
 /// Installs the monitor. Call it early, on the thread to be watched. There is one monitor at a time.
 ///
 /// Returns null on failure, and writes the reason to `error` (at most `error_size` bytes with the zero byte; may be null).
@@ -189,8 +233,12 @@ pub unsafe extern "C" fn wedjat_install(
 ) -> *mut wedjat_monitor {
     // SAFETY: as the caller promises.
     match unsafe { install(options) } {
-        Ok(monitor) => wedjat_monitor::give(monitor),
-        Err(why) => {
+        Ok(monitor) => {
+            LAST_ERROR.set(wedjat_error::WEDJAT_ERROR_NONE);
+            wedjat_monitor::give(monitor)
+        }
+        Err((code, why)) => {
+            LAST_ERROR.set(code);
             // SAFETY: as the caller promises.
             unsafe { put(why.as_bytes(), error, error_size) };
             std::ptr::null_mut()
@@ -198,23 +246,30 @@ pub unsafe extern "C" fn wedjat_install(
     }
 }
 
+/// The error of options that cannot be used.
+fn unusable(why: &str) -> (wedjat_error, String) {
+    (wedjat_error::WEDJAT_ERROR_OPTIONS, why.into())
+}
+
 /// # Safety
 /// As [`wedjat_install`].
-unsafe fn install(options: *const wedjat_options) -> Result<Monitor, String> {
+unsafe fn install(options: *const wedjat_options) -> Result<Monitor, (wedjat_error, String)> {
     if options.is_null() {
-        return Err("no options were given".into());
+        return Err(unusable("no options were given"));
     }
     // The oldest header ends behind the first triggers.
     let least = std::mem::offset_of!(wedjat_options, stall_timeout_ms);
     // SAFETY: as the caller promises; zeros are null pointers, no callbacks and `false`.
     let options = unsafe { sized(options, least) };
-    let options = options.ok_or("wedjat_options.size must be sizeof(wedjat_options)")?;
+    let wrong_size = || unusable("wedjat_options.size must be sizeof(wedjat_options)");
+    let options = options.ok_or_else(wrong_size)?;
+    let is_null = |field: &str| unusable(&format!("wedjat_options.{field} is null"));
     // SAFETY: as the caller promises.
     let (name, version, directory) = unsafe {
         (
-            text(options.name).ok_or("wedjat_options.name is null")?,
-            text(options.version).ok_or("wedjat_options.version is null")?,
-            path(options.directory).ok_or("wedjat_options.directory is null")?,
+            text(options.name).ok_or_else(|| is_null("name"))?,
+            text(options.version).ok_or_else(|| is_null("version"))?,
+            path(options.directory).ok_or_else(|| is_null("directory"))?,
         )
     };
     let mut builder = triggers(
@@ -236,7 +291,8 @@ unsafe fn install(options: *const wedjat_options) -> Result<Monitor, String> {
     if let Some(callback) = options.on_stall {
         builder = builder.on_stall(stall_callback(callback, Data(options.on_stall_data)));
     }
-    builder.install().map_err(|error| error.to_string())
+    let installed = builder.install();
+    installed.map_err(|error| (wedjat_error::from(&error), error.to_string()))
 }
 
 /// A number, unless it is 0.

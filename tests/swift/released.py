@@ -44,8 +44,8 @@ address = f"https://localhost:{server.server_port}/CWedjat.xcframework.zip"
 def release():
     subprocess.run([root / "apple/release", address, out], check=True, capture_output=True)
     manifest = (out / "package/Package.swift").read_text()
-    (target,) = re.findall(r'\.binaryTarget\(\s*name: "CWedjat",\s*url: "([^"]+)",\s*checksum: "([0-9a-f]{64})"\s*\)', manifest)
-    assert "path:" not in manifest, manifest
+    (target,) = re.findall(r'^let released: .* = \("([^"]+)", "([0-9a-f]{64})"\)$', manifest, flags=re.M)
+    assert '.binaryTarget(name: "CWedjat", url: released.url, checksum: released.checksum)' in manifest, manifest
     return target
 
 
@@ -63,5 +63,5 @@ with open(framework / "PrivacyInfo.xcprivacy", "rb") as manifest:
     assert plistlib.load(manifest)["NSPrivacyTracking"] is False
 package = out / "package"
 for path in (root / "apple/Sources").rglob("*"):
-    assert not path.is_file() or (package / path.relative_to(root / "apple")).read_bytes() == path.read_bytes(), path
+    assert not path.is_file() or (package / path.relative_to(root)).read_bytes() == path.read_bytes(), path
 server.shutdown()

@@ -78,6 +78,7 @@ static wedjat_monitor *install(const char *folder) {
   options.on_stall_data = &frozen;
   wedjat_monitor *monitor = wedjat_install(&options, error, sizeof error);
   if (!monitor) puts(error);
+  expect(wedjat_install_error() == WEDJAT_ERROR_NONE, "an install without an error");
   return monitor;
 }
 

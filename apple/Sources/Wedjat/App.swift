@@ -1,0 +1,51 @@
+// The app by what the system knows of it: name, version and the folder of its own.
+import Foundation
+
+nonisolated enum App {
+  static var name: String { text("CFBundleName") ?? ProcessInfo.processInfo.processName }
+
+  /// As Apple's crash reports have it: the version and, in brackets, the build.
+  static var version: String {
+    let (version, build) = (text("CFBundleShortVersionString"), text("CFBundleVersion"))
+    guard let version else { return build ?? "unknown" }
+    guard let build, build != version else { return version }
+    return "\(version) (\(build))"
+  }
+
+  static var directory: URL {
+    #if canImport(Darwin)
+      let support = FileManager.default.urls(for: .applicationSupportDirectory, in: .userDomainMask).first
+      let owner = Bundle.main.bundleIdentifier ?? ProcessInfo.processInfo.processName
+      return (support ?? home).appendingPathComponent(owner).appendingPathComponent("Wedjat")
+    #else
+      let state = ProcessInfo.processInfo.environment["XDG_STATE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
+      let folder = state.map { URL(fileURLWithPath: $0) } ?? home.appendingPathComponent(".local/state")
+      return folder.appendingPathComponent(ProcessInfo.processInfo.processName).appendingPathComponent("reports")
+    #endif
+  }
+
+  /// Reports are of this device, and of use until they are sent.
+  static func keepOutOfBackups(_ folder: URL) {
+    #if canImport(Darwin)
+      var (folder, values) = (folder, URLResourceValues())
+      values.isExcludedFromBackup = true
+      try? folder.setResourceValues(values)
+    #endif
+  }
+
+  private static var home: URL { URL(fileURLWithPath: NSHomeDirectory()) }
+
+  private static func text(_ key: String) -> String? {
+    (Bundle.main.object(forInfoDictionaryKey: key) as? String).flatMap { $0.isEmpty ? nil : $0 }
+  }
+}
+
+nonisolated extension URL {
+  /// The path of a folder, for the system.
+  func pathOfFolder() throws(RecorderError) -> String {
+    guard isFileURL else {
+      throw RecorderError(.notAFileURL, "\(absoluteString) is no file URL. Make it by URL(fileURLWithPath:).")
+    }
+    return withUnsafeFileSystemRepresentation { $0.map { String(cString: $0) } } ?? path
+  }
+}

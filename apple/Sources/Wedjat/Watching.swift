@@ -1,0 +1,98 @@
+// What is watched, and what the app asks its recorder for.
+internal import CWedjat
+public import Foundation
+
+nonisolated extension Recorder {
+  /// The heartbeat of a run loop that cannot be observed.
+  public var heartbeat: Heartbeat { Heartbeat(beat: monitor.use { wedjat_get_heartbeat($0) }) }
+
+  /// Watches the main thread by the main dispatch queue, where the system observes no run loop.
+  ///
+  /// On Apple platforms this is for programs that call `dispatchMain()`. On Linux it is for all whose main thread works that
+  /// queue off, by `RunLoop.main`: each beat is a block on the queue.
+  ///
+  /// - Returns: True if the watch began. It begins once, and only with ``Options/stall``.
+  @discardableResult
+  public func watchMainQueue() -> Bool {
+    #if canImport(Darwin)
+      monitor.use { wedjat_watch_main_queue($0) }
+    #else
+      watchByPing { beat in DispatchQueue.main.async { beat() } }
+    #endif
+  }
+
+  /// Watches a loop that cannot be observed: `post` puts each beat into that loop's own queue.
+  ///
+  /// `post` runs on a thread of the recorder's until ``uninstall()`` returns. If it blocks for ever, so does that.
+  ///
+  /// - Returns: True if the watch began. It begins once, and only with ``Options/stall``.
+  @discardableResult
+  public func watchByPing(
+    _ post: @escaping @Sendable (_ beat: @escaping @Sendable () -> Void) -> Void
+  ) -> Bool {
+    let box = Box<PostFunction>(post)
+    news.keep(box)
+    return monitor.use {
+      wedjat_watch_by_ping(
+        $0,
+        { beat, data in
+          guard let beat, let data else { return }
+          Unmanaged<Box<PostFunction>>.fromOpaque(data).takeUnretainedValue().value { beat() }
+        }, Unmanaged.passUnretained(box).toOpaque())
+    }
+  }
+
+  private typealias PostFunction = @Sendable (_ beat: @escaping @Sendable () -> Void) -> Void
+
+  /// Calls `work`, which may take as long as it likes, as a dialog within a turn: no stall meanwhile. It is for the calling
+  /// thread, and such scopes nest. On a thread that is not watched it only calls `work`.
+  ///
+  /// A turn that begins within the scope is watched as ever.
+  public static func mayBlock<T, Failure: Error>(_ work: () throws(Failure) -> T) throws(Failure) -> T {
+    wedjat_pause()
+    defer { wedjat_resume() }
+    return try work()
+  }
+
+  /// Counts a frame that is shown: call it for each one. See ``Options/slowFrames``.
+  public func frame() { monitor.use { wedjat_frame($0) } }
+
+  /// Ends the launch: the app can be used. Only the first call counts.
+  public func launched() { monitor.use { wedjat_launched($0) } }
+
+  /// Sets whether the app is in the foreground. Until the first call it is taken to be there.
+  public func setForeground(_ foreground: Bool) { monitor.use { wedjat_set_foreground($0, foreground) } }
+
+  /// Signals whose handlers have been replaced since the install, such as `SIGSEGV`.
+  public var replacedSignals: [Int32] {
+    var signals = [Int32](repeating: 0, count: 64)
+    let count = monitor.use { wedjat_replaced_signals($0, &signals, signals.count) }
+    return Array(signals.prefix(count))
+  }
+
+  /// Counters since the install; all zeros after ``uninstall()``.
+  public var stats: Stats {
+    var stats = wedjat_stats()
+    stats.size = MemoryLayout<wedjat_stats>.size
+    _ = monitor.use { wedjat_get_stats($0, &stats) }
+    return Stats(stats)
+  }
+
+  /// The end of the launch before this one, even if it left no report; `nil` the first time.
+  public var previousLaunch: PreviousLaunch? {
+    var launch = wedjat_launch()
+    launch.size = MemoryLayout<wedjat_launch>.size
+    return monitor.use { wedjat_previous_launch($0, &launch) } ? PreviousLaunch(launch) : nil
+  }
+
+  /// Stalls of the main thread from now on, each as it begins and as it ends.
+  ///
+  /// Each use of this property is a sequence of its own, with room for the newest 100. It ends with ``uninstall()``.
+  public var stalls: AsyncStream<Stall> { news.stalls.stream() }
+
+  /// Reports from now on, each once it is whole: of stalls, of load and of caught panics. Crashes are left for the next
+  /// launch; see ``send(from:isolation:_:)``.
+  ///
+  /// Each use of this property is a sequence of its own, with room for the newest 100. It ends with ``uninstall()``.
+  public var reports: AsyncStream<URL> { news.reports.stream() }
+}
