@@ -184,7 +184,8 @@ fn run(tidy: impl Fn() -> Option<Tidying>) {
     let mut tidying = None;
     let mut life = LifeWatch::default();
     loop {
-        // First: the loader may keep us waiting.
+        // First: a disk, and the loader, whose lock a thread that crashed may hold, may keep us waiting.
+        let look = life.look(clock::monotonic());
         launch::write_changes();
         let requested = REQUESTED.load(Ordering::SeqCst);
         if requested != ANSWERED.load(Ordering::SeqCst) {
@@ -207,7 +208,6 @@ fn run(tidy: impl Fn() -> Option<Tidying>) {
         if is_more {
             continue;
         }
-        let look = life.look(clock::monotonic());
         let count = vitals::OOM_KILLS_ARE_COUNTED
             .then(|| counts.wait(clock::process_cpu(), clock::monotonic()));
         match look.into_iter().chain(count).min() {
