@@ -16,7 +16,6 @@ use std::ffi::c_void;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::stop::answer;
 use super::system_call::{KernelAction, SET_BYTES};
 use crate::platform::Thread;
 use crate::platform::forked::First;
@@ -25,11 +24,11 @@ use crate::platform::stacks::{self, map_stack};
 
 /// A handler that has less left of an alternate stack goes to one of ours, bytes: the previous handler may raise a signal
 /// itself, whose frame is up to 11 KiB (AT_MINSIGSTKSZ with AMX).
-const SCARCE: usize = 32 << 10;
+pub(super) const SCARCE: usize = 32 << 10;
 /// Where all of ours are in use, a handler still runs with so much, bytes.
-const LEAST: usize = 6 << 10;
+pub(super) const LEAST: usize = 6 << 10;
 /// Threads that may be in such handlers at a time.
-const STACKS: usize = 32;
+pub(super) const STACKS: usize = 32;
 /// The part that our handler runs on, in debug builds too, bytes.
 const UPPER: usize = 32 << 10;
 /// The part for signals that come meanwhile, bytes.
@@ -49,7 +48,7 @@ pub struct HandlerStack {
     thread: AtomicU64,
 }
 
-static STACK: [HandlerStack; STACKS] = [const {
+pub(super) static STACK: [HandlerStack; STACKS] = [const {
     HandlerStack {
         user: AtomicUsize::new(0),
         top: AtomicUsize::new(0),
@@ -220,11 +219,14 @@ unsafe extern "C-unwind" fn call_on(
 /// by that a handler knows that no other one has called it.
 ///
 /// Source: `struct rt_sigframe` in arch/x86/include/asm/sigframe.h and arch/arm64/kernel/signal.c.
-const CONTEXT: usize = if cfg!(target_arch = "x86_64") { 8 } else { 128 };
-const ALTERNATE: usize = offset_of!(libc::ucontext_t, uc_stack) + offset_of!(libc::stack_t, ss_sp);
-const FLAGS: usize = offset_of!(libc::ucontext_t, uc_stack) + offset_of!(libc::stack_t, ss_flags);
-const SIZE: usize = offset_of!(libc::ucontext_t, uc_stack) + offset_of!(libc::stack_t, ss_size);
-const TOP: usize = offset_of!(HandlerStack, top);
+pub(super) const CONTEXT: usize = if cfg!(target_arch = "x86_64") { 8 } else { 128 };
+pub(super) const ALTERNATE: usize =
+    offset_of!(libc::ucontext_t, uc_stack) + offset_of!(libc::stack_t, ss_sp);
+pub(super) const FLAGS: usize =
+    offset_of!(libc::ucontext_t, uc_stack) + offset_of!(libc::stack_t, ss_flags);
+pub(super) const SIZE: usize =
+    offset_of!(libc::ucontext_t, uc_stack) + offset_of!(libc::stack_t, ss_size);
+pub(super) const TOP: usize = offset_of!(HandlerStack, top);
 
 /// A function for the kernel: it finds a stack, and calls `$body` on it with the stack pointer that it was started with, and the
 /// stack found; or where it was started, with zeroes. Where that stack is scarce and no other is free, it does `$gives_up`.
@@ -238,10 +240,10 @@ macro_rules! entry {
         pub extern "C-unwind" fn $name(
             signal: i32,
             info: *mut libc::siginfo_t,
-            context: *mut c_void,
+            context: *mut std::ffi::c_void,
         ) {
             #[cfg(target_arch = "x86_64")]
-            naked_asm!(
+            std::arch::naked_asm!(
                 ".cfi_startproc",
                 "test rdx, rdx",
                 "jz 9f",
@@ -315,21 +317,21 @@ macro_rules! entry {
                 "jmp {body}",
                 ".cfi_endproc",
                 body = sym $body,
-                stacks = sym STACK,
+                stacks = sym $crate::platform::linux::entry::STACK,
                 $($operands)*
-                flags = const FLAGS,
+                flags = const $crate::platform::linux::entry::FLAGS,
                 disabled = const libc::SS_DISABLE,
-                alternate = const ALTERNATE,
-                size = const SIZE,
-                scarce = const SCARCE,
-                least = const LEAST,
-                context = const CONTEXT,
-                count = const STACKS,
-                stride = const size_of::<HandlerStack>(),
-                top = const TOP,
+                alternate = const $crate::platform::linux::entry::ALTERNATE,
+                size = const $crate::platform::linux::entry::SIZE,
+                scarce = const $crate::platform::linux::entry::SCARCE,
+                least = const $crate::platform::linux::entry::LEAST,
+                context = const $crate::platform::linux::entry::CONTEXT,
+                count = const $crate::platform::linux::entry::STACKS,
+                stride = const size_of::<$crate::platform::linux::entry::HandlerStack>(),
+                top = const $crate::platform::linux::entry::TOP,
             );
             #[cfg(target_arch = "aarch64")]
-            naked_asm!(
+            std::arch::naked_asm!(
                 ".cfi_startproc",
                 "cbz x2, 9f",
                 "ldr w9, [x2, #{flags}]",
@@ -408,22 +410,23 @@ macro_rules! entry {
                 "b {body}",
                 ".cfi_endproc",
                 body = sym $body,
-                stacks = sym STACK,
+                stacks = sym $crate::platform::linux::entry::STACK,
                 $($operands)*
-                flags = const FLAGS,
+                flags = const $crate::platform::linux::entry::FLAGS,
                 disabled = const libc::SS_DISABLE,
-                alternate = const ALTERNATE,
-                size = const SIZE,
-                scarce = const SCARCE,
-                least = const LEAST,
-                context = const CONTEXT,
-                count = const STACKS,
-                stride = const size_of::<HandlerStack>(),
-                top = const TOP,
+                alternate = const $crate::platform::linux::entry::ALTERNATE,
+                size = const $crate::platform::linux::entry::SIZE,
+                scarce = const $crate::platform::linux::entry::SCARCE,
+                least = const $crate::platform::linux::entry::LEAST,
+                context = const $crate::platform::linux::entry::CONTEXT,
+                count = const $crate::platform::linux::entry::STACKS,
+                stride = const size_of::<$crate::platform::linux::entry::HandlerStack>(),
+                top = const $crate::platform::linux::entry::TOP,
             );
         }
     };
 }
+pub(super) use entry;
 
 #[cfg(target_arch = "x86_64")]
 entry!(
@@ -464,9 +467,4 @@ entry!(
         set_bytes = const SET_BYTES,
         sigaction = const libc::SYS_rt_sigaction,
     }
-);
-
-entry!(
-    /// Starts the handler of captures. Where there is no stack nobody answers.
-    capture, answer, ["ret"], {}
 );

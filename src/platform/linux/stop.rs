@@ -26,7 +26,6 @@ use std::sync::atomic::Ordering;
 use self::contact::Contact;
 pub use self::contact::with_lasting_handlers;
 use self::handler::HANDLERS;
-pub use self::handler::answer;
 use self::queue::{is_denied, queue, send};
 pub use self::signal::{claim_signal, forget_taken, install, taken, uninstall};
 pub use self::slot::SLOTS;

@@ -9,7 +9,7 @@ use super::slot::{
 use super::wait::futex_wake;
 use crate::platform::Thread;
 use crate::platform::clock::monotonic as now;
-use crate::platform::linux::entry::HandlerStack;
+use crate::platform::linux::entry::{HandlerStack, entry};
 use crate::platform::linux::{SI_QUEUE, SI_TKILL, context};
 
 /// In place of a slot's number: an alternate stack is offered, under the generation that follows.
@@ -19,13 +19,18 @@ pub(super) const STACK_OFFER: u64 = 0xff;
 /// Handlers that run just now.
 pub(super) static HANDLERS: AtomicU32 = AtomicU32::new(0);
 
+entry!(
+    /// Starts the handler of captures. Where there is no stack nobody answers.
+    capture, answer, ["ret"], {}
+);
+
 /// The handler: a copy of the context and of the stack, and nothing else.
 ///
 /// Nothing here is kept at the thread pointer, which may be 0: neither `errno`, nor a canary of libc's.
 ///
 /// # Safety
 /// - The arguments are what the kernel gave for this signal.
-pub unsafe extern "C-unwind" fn answer(
+unsafe extern "C-unwind" fn answer(
     _signal: libc::c_int,
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,

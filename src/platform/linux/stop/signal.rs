@@ -5,8 +5,8 @@ use std::io::{Error, ErrorKind};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::StopError;
-use crate::platform::linux::entry;
-use crate::platform::linux::{action_now, context};
+use super::handler::capture;
+use crate::platform::linux::{action_now, context, entry};
 use crate::platform::signals::NEEDED;
 use crate::platform::{SystemError, signals};
 
@@ -94,7 +94,7 @@ pub(super) fn in_place() -> Result<i32, StopError> {
 /// Takes the handler from each signal that has it: our library is unloaded, and nothing is asked any more.
 pub fn uninstall() {
     let is_ours =
-        |signal: &i32| signals::disposition(*signal) == Some(entry::capture as *const () as usize);
+        |signal: &i32| signals::disposition(*signal) == Some(capture as *const () as usize);
     for signal in (libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(is_ours) {
         // Drops what is pending.
         let _ = signals::exchange(signal, Some(&signals::action(libc::SIG_IGN, 0, &[])));
@@ -123,7 +123,7 @@ fn free() -> impl Iterator<Item = i32> {
 
 /// Returns true if our handler stands for `signal`, after putting it where no handler is. Signal-safe.
 fn is_ours(signal: i32) -> bool {
-    let is_ours = |action: usize| action == entry::capture as *const () as usize;
+    let is_ours = |action: usize| action == capture as *const () as usize;
     let is_free = |action: usize| matches!(action, libc::SIG_DFL | libc::SIG_IGN);
     match action_now(signal) {
         // A sandbox that denies the look lets nobody change it either.
@@ -147,5 +147,5 @@ fn is_ours(signal: i32) -> bool {
 /// The action with our handler, which keeps to the rules of handlers. Signal-safe.
 fn ours() -> libc::sigaction {
     let flags = libc::SA_RESTART | libc::SA_ONSTACK;
-    signals::action(entry::capture as *const () as usize, flags, &[])
+    signals::action(capture as *const () as usize, flags, &[])
 }
