@@ -6,8 +6,8 @@ import PackageDescription
 // Address and checksum of the binary library for Apple platforms; apple/release writes this line.
 let released: (url: String, checksum: String)? = nil
 
-// The first of these that there is: the library of the release; the one that apple/xcframework has made in this clone; the
-// one that scripts/install-c has installed, which pkg-config finds. On Linux always the last.
+// The library: of the release, else as apple/xcframework has made it in this clone, else as scripts/install-c has installed it,
+// where pkg-config finds it. On Linux always the last.
 func library() -> Target {
   let made = "apple/CWedjat.xcframework"
   #if !os(Linux)

@@ -1,5 +1,5 @@
 //! What the pages show is well-formed: their blocks of shell and TOML parse, those of C pass the compiler, those of CMake
-//! stand in the example, those of Rust are compiled as doctests (those of Swift are parsed by `tests/swift/run`), commands
+//! stand in the example, those of Rust are compiled as doctests (those of Swift by `tests/swift/run`), commands
 //! print what is shown, and what they link to is there.
 
 use std::io::Write;

@@ -1,4 +1,4 @@
-// What an app writes with the package; tests/swift/flags compiles it with each flag. `Sentry` is a module with names of its own.
+// Code of an app that uses the package; tests/swift/flags compiles it with each flag. `Sentry` is a module with the same names.
 import Foundation
 import Sentry
 import Wedjat

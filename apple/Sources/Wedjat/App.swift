@@ -1,4 +1,4 @@
-// The app by what the system knows of it: name, version and the folder of its own.
+// The app's name, version and folder, from its bundle or its process.
 import Foundation
 
 nonisolated enum App {

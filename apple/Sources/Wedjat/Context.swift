@@ -1,4 +1,4 @@
-// What the app says of its own state. It is in every later report.
+// The app's own state, which is in every later report: keys, gauges, breadcrumbs, marks.
 internal import CWedjat
 
 nonisolated extension Recorder {

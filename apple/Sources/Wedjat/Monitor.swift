@@ -1,4 +1,4 @@
-// The C library's monitor behind a lock: no call uses it once it is uninstalled. And the smaller ways between Swift and C.
+// The C library's monitor, guarded by a lock: no call uses it once it is uninstalled. And helpers for calls of C.
 internal import CWedjat
 import Foundation
 

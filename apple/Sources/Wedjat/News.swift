@@ -1,4 +1,4 @@
-// What the recorder reports while the app runs, on its way from C to the app: to closures and to sequences.
+// Stalls and reports on their way from C to the app: to closures and to sequences.
 internal import CWedjat
 import Foundation
 

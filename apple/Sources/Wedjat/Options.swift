@@ -5,7 +5,7 @@ nonisolated extension Recorder {
   /// The triggers of a recorder, and their limits.
   ///
   /// A trigger that is `nil` is off. A number that is `nil` is the library's default, named beside it. A number that is too
-  /// small or too large is taken as the nearest one that is not. Times are in seconds; initializers take `Duration`, too.
+  /// small or too large is replaced by the nearest allowed number. Times are in seconds; initializers take `Duration`, too.
   public struct Options: Hashable, Codable, Sendable {
     /// Watch the installing thread for stalls.
     public var stall: StallTrigger? = StallTrigger()
@@ -99,7 +99,7 @@ nonisolated extension Recorder.Options {
   public struct MemoryTrigger: Hashable, Codable, Sendable {
     /// Most bytes that are not reported (by the share alone).
     public var bytes: Int?
-    /// Without `bytes`: share of what the process may have that is not reported yet (0.8).
+    /// Without `bytes`: largest share of the process' limit that is not reported (0.8).
     public var share: Double?
 
     /// Makes the condition.

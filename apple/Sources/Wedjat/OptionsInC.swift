@@ -2,8 +2,7 @@
 internal import CWedjat
 import Foundation
 
-// 0 is the default in C. A number that is too small or too large becomes the nearest one that is not; what is no number, the
-// default.
+// 0 is the default in C. A number that is too small or too large becomes the nearest allowed number, and NaN the default.
 
 nonisolated func milliseconds(_ time: TimeInterval?) -> UInt32 { scaled(time, 1e3) }
 nonisolated func microseconds(_ time: TimeInterval?) -> UInt32 { scaled(time, 1e6) }

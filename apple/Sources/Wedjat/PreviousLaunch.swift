@@ -26,7 +26,7 @@ nonisolated extension Recorder {
     }
     /// Identifies the launch, in hexadecimal; the same in all its reports.
     public var id: String
-    /// The end; `nil` for one that this version of the package does not know.
+    /// The end; `nil` for an end that this version of the package does not know.
     public var ending: Ending?
     /// True if the app itself ended the launch.
     public var isClean: Bool

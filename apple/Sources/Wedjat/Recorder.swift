@@ -65,8 +65,7 @@ public nonisolated final class Recorder: Sendable {
 
   /// Restores every handler and ends the watch; ``shared`` is `nil` from now on.
   ///
-  /// Sequences of ``stalls`` and ``reports`` end. Closures given to the install may still be called with what was reported
-  /// before.
+  /// Sequences of ``stalls`` and ``reports`` end. Closures of the install may still be called with earlier stalls and reports.
   public func uninstall() {
     Recorder.current.change { if $0 === self { $0 = nil } }
     monitor.uninstall()

@@ -58,8 +58,8 @@ nonisolated extension Recorder {
     return found.urls
   }
 
-  /// Hands each report that earlier launches left in `directory` to `each`, oldest first, and does with it what the answer
-  /// says.
+  /// Hands each report that earlier launches left in `directory` to `each`, oldest first, and removes, sets aside or keeps it
+  /// by the answer.
   ///
   /// While `each` has a report, no other sender gets it, in this process or in another. The calling thread is blocked
   /// meanwhile: call ``send(from:isolation:_:)`` on the main thread and in tasks.
@@ -89,8 +89,8 @@ nonisolated extension Recorder {
     return Sent(accepted: sent.accepted, refused: sent.refused, left: sent.left, busy: sent.busy)
   }
 
-  /// Hands each report that earlier launches left in `directory` to `each`, oldest first, and does with it what the answer
-  /// says.
+  /// Hands each report that earlier launches left in `directory` to `each`, oldest first, and removes, sets aside or keeps it
+  /// by the answer.
   ///
   /// `each` runs in the caller's task and on the caller's actor. Once the task is cancelled no further report is handed out;
   /// the rest stays for the next time. While `each` has a report, no other sender gets it, in this process or in another.
@@ -99,7 +99,7 @@ nonisolated extension Recorder {
   ///   - directory: The folder of reports. By default ``defaultDirectory``.
   ///   - isolation: The caller's actor.
   ///   - each: Sends one report, and returns its fate.
-  /// - Returns: Counts of what was sent.
+  /// - Returns: Counts of reports by their fate.
   /// - Throws: ``RecorderError`` if the folder cannot be read, or if a report cannot be removed.
   @discardableResult
   public static func send(

@@ -49,7 +49,7 @@ nonisolated extension Recorder {
   }
 }
 
-/// Replaces each mangled name of Swift's by what the language's runtime makes of it.
+/// Demangles each of Swift's names in `text`, by the language's runtime.
 nonisolated func demangled(_ text: String) -> String {
   var (result, rest) = ("", text[...])
   while let start = rest.range(of: "$s") {

@@ -9,7 +9,7 @@ nonisolated extension Recorder {
     public var turns: UInt64 = 0
     /// Frames of ``Recorder/frame()``.
     public var frames: UInt64 = 0
-    /// Stalls, reported or not; one that lasts among them.
+    /// Stalls, reported or not, with a stall that lasts.
     public var stalls: UInt64 = 0
     /// Time in stalls that are over.
     public var stalledTime: TimeInterval = 0

@@ -1,4 +1,4 @@
-// What is watched, and what the app asks its recorder for.
+// The watch of the main thread, and the recorder's answers: counters, stalls, reports, the previous launch.
 internal import CWedjat
 public import Foundation
 

@@ -42,16 +42,22 @@ final class InstallTests: RecorderTestCase {
 
   func testAnUninstallDoesNotWaitForTheApp() throws {
     let (reported, uninstalled) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-    let recorder = try Recorder.install(name: "Tests", version: "1", directory: folder) { _ in
-    } onStall: { _ in
+    let wait: @Sendable () -> Void = {
       reported.signal()
       uninstalled.wait()
     }
-    let heartbeat = recorder.heartbeat
-    heartbeat.begin()
-    XCTAssertEqual(reported.wait(timeout: .now() + 20), .success)
-    recorder.uninstall()
-    uninstalled.signal()
+    for closure in ["onReport", "onStall"] {
+      let recorder = try Recorder.install(
+        name: "Tests", version: "1", directory: folder, onReport: { _ in if closure == "onReport" { wait() } },
+        onStall: { _ in if closure == "onStall" { wait() } })
+      let heartbeat = recorder.heartbeat
+      heartbeat.begin()
+      Thread.sleep(forTimeInterval: 0.5)
+      heartbeat.end()
+      XCTAssertEqual(reported.wait(timeout: .now() + 20), .success, closure)
+      recorder.uninstall()
+      for _ in 0..<10 { uninstalled.signal() }
+    }
   }
 
   func testErrorsHaveACodeAndWordsOfSwift() throws {
