@@ -118,7 +118,7 @@ pub mod stall {
 pub mod symbolicate;
 pub mod threads {
     //! What a watched thread reports about itself, beside its [`Heartbeat`](crate::Heartbeat).
-    pub use crate::trigger::pause::{MayBlock, may_block};
+    pub use crate::trigger::pause::{MayBlock, Polls, begin, end, id, may_block, polls};
 }
 #[cfg(feature = "internals")]
 #[doc(hidden)]

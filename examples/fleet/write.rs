@@ -187,6 +187,7 @@ impl Report<'_> {
                 message: None,
                 location: None,
                 class: Some("busy"),
+                thread: None,
                 thresholds: Some(ThresholdsView {
                     timeout: Duration::from_millis(50),
                     strikes: 5,

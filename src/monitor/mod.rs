@@ -22,6 +22,7 @@ use crate::context::{CONTEXT, Context};
 use crate::platform::folder::Folder;
 use crate::platform::{Thread, clock, process_mark};
 use crate::recorder::{Helper, LiveRecorder, retire_crash, trace_report};
+use crate::report::name::Name;
 use crate::store::launch::{self, LaunchRecord};
 use crate::store::{self, EndedLaunch};
 use crate::trigger::heartbeat::HEARTBEAT;
@@ -105,10 +106,48 @@ impl Monitor {
         // Libraries that were loaded since. A stuck loader holds us no longer; a helper that lacks a core has had one by then.
         Helper::refresh_within(500_000_000);
         let name = self.live.record(reason)?;
+        Ok(self.recorded(name))
+    }
+
+    fn recorded(&self, name: Name) -> PathBuf {
         Helper::tidy_soon();
         let path = self.directory.join(name.as_str());
         trace_report(&path);
-        Ok(path)
+        path
+    }
+
+    /// As [`Monitor::record`], about the thread with this id: title, blame and group are that thread's.
+    /// [`threads::id`](crate::threads::id) is the calling thread's. Not for signal handlers.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("wedjat-thread-{}", std::process::id()));
+    /// # let monitor = wedjat::Monitor::builder("MyApp", "1").directory(&dir).install()?;
+    /// use std::sync::mpsc;
+    /// let (send, worker) = mpsc::channel();
+    /// let (stop, stopped) = mpsc::channel::<()>();
+    /// let thread = std::thread::spawn(move || {
+    ///     send.send(wedjat::threads::id()).unwrap();
+    ///     stopped.recv() // it hangs
+    /// });
+    /// let worker = worker.recv()?;
+    /// let path = monitor.record_thread(worker, "the worker hangs")?;
+    /// let report = wedjat::report::read(&std::fs::read(&path)?)?.report;
+    /// assert_eq!((report.threads[0].id, report.threads[0].main), (worker, false));
+    /// # drop(stop);
+    /// # let _ = thread.join();
+    /// # drop(monitor);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Monitor::record`], and [`io::ErrorKind::NotFound`] if this process has no such thread.
+    pub fn record_thread(&self, id: u64, reason: &str) -> io::Result<PathBuf> {
+        self.not_forked()?;
+        // As for `record`.
+        Helper::refresh_within(500_000_000);
+        let name = self.live.record_thread(id, reason)?;
+        Ok(self.recorded(name))
     }
 
     /// Watches a run loop that cannot be observed: `post` puts each beat into the watched thread's

@@ -5,7 +5,7 @@ use super::lock::LineBuffer;
 /// The candidate of the vote (Boyer and Moore 1981, "MJRTY"): a cause that has more than half of the time stays, whatever
 /// comes between.
 #[derive(Debug)]
-pub(super) struct Cause {
+pub(super) struct MainCause {
     /// `None`: no lock.
     candidate: Option<LineBuffer>,
     weight: u64,
@@ -13,9 +13,9 @@ pub(super) struct Cause {
     last: u64,
 }
 
-impl Cause {
-    pub fn new() -> Cause {
-        Cause {
+impl MainCause {
+    pub fn new() -> MainCause {
+        MainCause {
             candidate: None,
             weight: 0,
             last: 0,
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn the_cause_of_most_of_the_time_stays() {
-        let mut cause = Cause::new();
+        let mut cause = MainCause::new();
         cause.vote(250, None);
         cause.vote(300, line("a"));
         assert_eq!(cause.line(), None, "it computed for most of the time");

@@ -9,11 +9,11 @@ use super::helper::Renewals;
 use super::names::{self, Names};
 use super::work::{self, Work, view};
 use super::{COUNTERS, Facts, Recording};
-use crate::capture::{CaptureLimits, ImageTable};
+use crate::capture::{CaptureLimits, ImageTable, ImagesGuard};
 use crate::platform::forked::lock_within;
 use crate::platform::{Thread, ThreadName, folder};
 use crate::report::name::Name;
-use crate::report::{EventKind, EventView, ThreadView, WalkEnd};
+use crate::report::{CaptureView, EventKind, EventView, ThreadView, WalkEnd};
 use crate::trigger::loss::{LOSSES, LossReason};
 use crate::trigger::panic::Panic;
 
@@ -151,7 +151,26 @@ impl LiveRecorder {
             reason: Some(reason),
             ..EventView::default()
         };
-        self.write(&mut self.work(), &event, true)
+        self.write(&mut self.work(), &event, Thread::current(), true)
+    }
+
+    /// A report of all threads, the one with this id first: the report is about that one.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] without such a thread in this process.
+    pub fn record_thread(&self, id: u64, reason: &str) -> io::Result<Name> {
+        let thread = Thread::from_id(id);
+        if id == 0 || !thread.is_alive() {
+            let text = format!("no thread {id} in this process");
+            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+        }
+        let event = EventView {
+            kind: EventKind::Live,
+            reason: Some(reason),
+            thread: Some(id),
+            ..EventView::default()
+        };
+        self.write(&mut self.work(), &event, thread, true)
     }
 
     /// A report of a panic: the calling thread alone. `None` where another report takes longer than a second, or is
@@ -170,10 +189,16 @@ impl LiveRecorder {
             location: Some(panic.location).filter(|location| !location.is_empty()),
             ..EventView::default()
         };
-        Some(self.write(&mut work, &event, false))
+        Some(self.write(&mut work, &event, Thread::current(), false))
     }
 
-    fn write(&self, work: &mut Option<Work>, event: &EventView<'_>, all: bool) -> io::Result<Name> {
+    fn write(
+        &self,
+        work: &mut Option<Work>,
+        event: &EventView<'_>,
+        first: Thread,
+        all: bool,
+    ) -> io::Result<Name> {
         let work = self.made(work)?;
         let from = io::Error::from_raw_os_error;
         let (folder, facts) = (&self.folder, &self.facts);
@@ -181,18 +206,20 @@ impl LiveRecorder {
             Recording::begin(folder, facts, event, &mut work.buffers).map_err(from)?;
         let mut images = ImageTable::enter();
         let here = Thread::current();
-        let captured = work.capturer.capture_here(&images);
-        let name = ThreadName::of(here);
-        let thread = ThreadView {
-            state: Some("running"),
-            cpu: here.progress().map(|now| Duration::from_nanos(now.cpu)),
-            ..view(here, &name)
-        };
-        let mut cost = work::cost(&captured);
-        recording.thread(&mut work.buffers, &images, &thread, &captured);
+        let mut cost = CaptureView::default();
+        if first != here {
+            let only = |thread| thread == first;
+            let tally = work.write_threads(&mut recording, &mut images, Renewals::new(), only);
+            tally.add_to(&mut cost);
+        } else {
+            cost = Self::write_here(work, &mut recording, &images);
+        }
         recording.surroundings(&mut work.buffers, &images);
+        if first != here {
+            Self::write_here(work, &mut recording, &images);
+        }
         if all {
-            let others = |thread| thread != here;
+            let others = |thread| thread != here && thread != first;
             let tally = work.write_threads(&mut recording, &mut images, Renewals::new(), others);
             tally.add_to(&mut cost);
         }
@@ -201,5 +228,24 @@ impl LiveRecorder {
         let (name, bytes) = recording.finish(folder, &mut work.buffers).map_err(from)?;
         COUNTERS.reported(bytes);
         Ok(name)
+    }
+
+    /// Writes the calling thread, and returns what that cost.
+    #[inline(always)]
+    fn write_here(
+        work: &mut Work,
+        recording: &mut Recording,
+        images: &ImagesGuard,
+    ) -> CaptureView<'static> {
+        let here = Thread::current();
+        let captured = work.capturer.capture_here(images);
+        let name = ThreadName::of(here);
+        let thread = ThreadView {
+            state: Some("running"),
+            cpu: here.progress().map(|now| Duration::from_nanos(now.cpu)),
+            ..view(here, &name)
+        };
+        recording.thread(&mut work.buffers, images, &thread, &captured);
+        work::cost(&captured)
     }
 }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::cause::Cause;
+use super::cause::MainCause;
 use super::events::{OnStall, StallEvent};
 use super::helper::{Helper, Renewals};
 use super::lock::{LineBuffer, Waiting};
@@ -30,7 +30,7 @@ pub(crate) struct StallRecorder {
     sampler: Sampler,
     open: Option<Recording>,
     /// The lock that the open stall waits for most of its time.
-    cause: Cause,
+    cause: MainCause,
     on_stall: Option<OnStall>,
     /// Time at which the launch's record was last brought up to date, monotonic, nanoseconds.
     seen: u64,
@@ -50,7 +50,7 @@ impl StallRecorder {
             work: Work::new(limits, shared.facts.threads)?,
             sampler: Sampler::new(watched),
             open: None,
-            cause: Cause::new(),
+            cause: MainCause::new(),
             shared,
             on_stall,
             seen: 0,
@@ -96,9 +96,7 @@ impl StallRecorder {
     /// Looks up the lock that the thread waits for now, `at` nanoseconds after the stall's start.
     fn vote(&mut self, at: u64) -> Option<Waiting> {
         let watched = self.sampler.watched();
-        let waits = !matches!(self.sampler.state, Some("running" | "runnable"));
-        let waiting = waits.then(|| Waiting::of(watched.thread(), watched.gauge()));
-        let waiting = waiting.flatten();
+        let waiting = Waiting::of(watched.thread(), watched.gauge());
         let line = waiting
             .as_ref()
             .map(|waiting| waiting.line(watched.thread()));
@@ -201,7 +199,7 @@ impl Watcher for StallRecorder {
             // On a machine under load it may not have had the CPU to answer.
             self.take(nanos(info.lasted));
         }
-        self.cause = Cause::new();
+        self.cause = MainCause::new();
         let waiting = self.vote(nanos(info.lasted));
         if self.shared.passes(self.sampler.samples.heaviest()) {
             // A folder that takes no report now may take the next one: nothing is kept.

@@ -1,8 +1,64 @@
-//! Scopes of a watched thread that may take as long as they like.
+//! What a thread reports about itself, found by the thread: turns, polls, and scopes that may take as long as they like.
 
 use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
-use super::heartbeat::{HEARTBEAT, Heartbeat};
+use super::heartbeat::{Busy, HEARTBEAT, Heartbeat};
+use crate::platform::Thread;
+
+/// The system's id of the calling thread, as reports have it.
+pub fn id() -> u64 {
+    Thread::current().id()
+}
+
+/// Begins a turn of the calling thread, as [`Heartbeat::begin`] does; nothing on a thread that is not watched.
+#[inline]
+pub fn begin() {
+    HEARTBEAT.own().into_iter().for_each(Heartbeat::begin);
+}
+
+/// Ends a turn of the calling thread, as [`Heartbeat::end`] does; nothing on a thread that is not watched.
+#[inline]
+pub fn end() {
+    HEARTBEAT.own().into_iter().for_each(Heartbeat::end);
+}
+
+/// A future each of whose polls is a turn of the thread that polls it, see [`polls`].
+#[derive(Debug)]
+#[must_use = "a future does nothing until it is polled"]
+pub struct Polls<F>(F);
+
+/// Makes each poll of `future` a turn of the thread that polls it, if that thread is watched: for an executor that runs on the
+/// watched thread.
+///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("wedjat-polls-{}", std::process::id()));
+/// # let monitor = wedjat::Monitor::builder("MyApp", "1.2.3").directory(&dir).stall(wedjat::Stall::default()).install()?;
+/// use std::{future, pin::pin, task};
+/// let mut task = pin!(wedjat::threads::polls(async { future::ready(7).await }));
+/// let mut context = task::Context::from_waker(task::Waker::noop());
+/// assert_eq!(task.as_mut().poll(&mut context), task::Poll::Ready(7));
+/// # use std::future::Future;
+/// assert_eq!(monitor.stats().turns, 1);
+/// # drop(monitor);
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn polls<F: Future>(future: F) -> Polls<F> {
+    Polls(future)
+}
+
+impl<F: Future> Future for Polls<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let _turn: Option<Busy> = HEARTBEAT.own().map(Heartbeat::busy);
+        // SAFETY: the field is pinned whenever this is: it is never moved out, and `Polls` has no `Drop` of its own.
+        let future = unsafe { self.map_unchecked_mut(|polls| &mut polls.0) };
+        future.poll(context)
+    }
+}
 
 /// A scope that may take as long as it likes: until it is dropped, see [`may_block`]. It stays on its thread.
 #[derive(Debug)]

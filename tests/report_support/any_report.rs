@@ -158,6 +158,7 @@ fn event(u: &mut Unstructured<'_>) -> Result<Event> {
         kind: *u.choose(&kinds)?,
         fatal: u.arbitrary()?,
         reason: u.arbitrary()?,
+        thread: u.arbitrary()?,
         signal: maybe(u, |u| {
             Ok(Signal {
                 number: u.arbitrary()?,

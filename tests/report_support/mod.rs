@@ -72,6 +72,7 @@ pub fn full_report() -> Report {
         message: some("index out of bounds: \u{1f4a5}"),
         location: some("src/main.rs:3:5"),
         class: some("blocked"),
+        thread: Some(193),
         thresholds: Some(Thresholds {
             timeout: Duration::from_millis(50),
             strikes: 5,

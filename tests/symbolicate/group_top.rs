@@ -342,3 +342,37 @@ fn the_command_selects_by_type_time_and_version() {
         ])
     );
 }
+
+/// A report about a thread by its id is that thread's, whichever comes first and whichever is the main one.
+#[test]
+fn a_report_about_a_thread_is_grouped_by_its_stack() {
+    let mut report = stall("1.0", 1000, &["/poll", "waits_for_events", "main"]).report;
+    report.stall_end = None;
+    report.threads.push(Thread {
+        id: 77,
+        frames: frames(1000, &["/read", "hangs", "worker"]),
+        ..Thread::default()
+    });
+    report.event = Some(Event {
+        kind: EventKind::Live,
+        thread: Some(77),
+        ..Event::default()
+    });
+    let symbolicator = Symbolicator::new(DebugFiles::new().system(false));
+    let about = symbolicator.symbolicate(report.clone());
+    assert_eq!(
+        wedjat::symbolicate::group::thread_in_question(&report),
+        Some(1)
+    );
+    assert!(
+        wedjat::symbolicate::group::normalised(&about)
+            .iter()
+            .any(|name| name == "hangs")
+    );
+    // An id that no thread has leaves it to the main one.
+    report.event.as_mut().unwrap().thread = Some(78);
+    assert_eq!(
+        wedjat::symbolicate::group::thread_in_question(&report),
+        Some(0)
+    );
+}

@@ -1,7 +1,7 @@
 //! tokio, multi-thread runtime: each poll notes when it begins, and a thread of the app's own records one that takes long.
 //!
 //! No thread is the one to watch: tasks move between workers. So there is no heartbeat, and the report is that of
-//! `Monitor::record`, with the stacks of all threads: the worker's has the function that blocks. `--freeze` shows it.
+//! `Monitor::record_thread`: about the worker, with the stacks of all threads. `--freeze` shows it.
 
 mod shared;
 
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const LONG: u64 = 250;
 /// A worker's poll: the millisecond at which it began, 0 between two polls.
 static POLLS: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+/// The worker's id, as reports have it.
+static WORKERS: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
@@ -51,14 +53,15 @@ fn watch() {
     let monitor = shared::install();
     let mut recorded = 0;
     while !IS_OVER.load(Relaxed) {
-        let begun = POLLS.iter().map(|poll| poll.load(Relaxed));
-        let oldest = begun.filter(|begun| *begun != 0).min();
-        if let Some(begun) = oldest
+        let begun = POLLS.iter().zip(&WORKERS);
+        let begun = begun.map(|(poll, worker)| (poll.load(Relaxed), worker.load(Relaxed)));
+        let oldest = begun.filter(|(begun, _)| *begun != 0).min();
+        if let Some((begun, worker)) = oldest
             && now() > begun + LONG
             && begun != recorded
         {
             recorded = begun;
-            match monitor.record("a poll takes over 250 ms") {
+            match monitor.record_thread(worker, "a poll takes over 250 ms") {
                 Ok(path) => println!("{}", path.display()),
                 Err(error) => eprintln!("no report: {error}"),
             }
@@ -85,7 +88,9 @@ impl<F: Future> Future for Watched<F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         thread_local!(static OWN: usize = NEXT.fetch_add(1, Relaxed) % POLLS.len());
-        let own = &POLLS[OWN.with(|own| *own)];
+        let slot = OWN.with(|own| *own);
+        let own = &POLLS[slot];
+        WORKERS[slot].store(wedjat::threads::id(), Relaxed);
         own.store(now(), Relaxed);
         let result = self.0.as_mut().poll(cx);
         own.store(0, Relaxed);

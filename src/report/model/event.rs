@@ -106,6 +106,10 @@ section! {
         /// *else none*
         #[serde(deserialize_with = "lenient")]
         reason: Option<String> as Option<&'a str>,
+        /// Id of the thread that the report is about.
+        /// *else the one that crashed, or the main one*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        thread: Option<u64>,
         /// Message of the panic or exception.
         /// *else none*
         #[serde(deserialize_with = "lenient")]

@@ -27,6 +27,10 @@ pub fn thread_in_question(report: &Report) -> Option<usize> {
     thrown
         .and_then(|_| threads.iter().rposition(is_thrown))
         .or_else(|| first(|thread| thread.crashed))
+        .or_else(|| {
+            let id = event?.thread?;
+            threads.iter().position(|thread| thread.id == id)
+        })
         .or_else(|| first(|thread| thread.main))
         .or_else(|| first(|_| true))
 }
