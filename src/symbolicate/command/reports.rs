@@ -299,6 +299,9 @@ impl Job<'_> {
                 Err(error) => batch.unreadable(format!("{origin}: {error}")),
             };
         }
+        if let Some(other) = import::other_product(bytes) {
+            return batch.unreadable(format!("{origin}: {other}"));
+        }
         for reading in readings(bytes) {
             self.result::<F>(origin, reading, batch);
         }

@@ -56,7 +56,7 @@ use super::lines::{
     spindump_thread,
 };
 use super::text::LabelledText;
-use super::{Layout, LineNumbers, starts_a_line, values};
+use super::{Layout, LineNumbers, names, starts_a_line, values};
 use crate::report::{EventKind, Reading, Thread, Value};
 
 /// Returns true if the text looks like one of `sample`.
@@ -69,7 +69,14 @@ pub(super) fn is_sample(front: &[u8]) -> bool {
 pub(super) fn is_spindump(front: &[u8]) -> bool {
     let has = |label: &[u8]| starts_a_line(front, label);
     has(b"Steps:") && has(b"Data Source:")
+        || has(b"Thread 0x") && has_tree(front)
         || has(b"Event:") && (has(b"Steps:") || has(b"Heaviest stack for") || has(b"Data Source:"))
+}
+
+/// Returns true if the text has a tree of stacks: the part of one process, cut out of a spindump, has no head.
+fn has_tree(front: &[u8]) -> bool {
+    let mut lines = front.split(|c| *c == b'\n');
+    lines.any(|line| std::str::from_utf8(line).is_ok_and(|line| spindump_node(line).is_some()))
 }
 
 /// Reads one of either layout; `lines` are those of the text where it was found.
@@ -104,8 +111,9 @@ pub(super) fn read(text: &str, header: Fields, lines: LineNumbers<'_>, layout: L
     }
     draft.index_images();
     let any_main = tree.threads.iter().any(|(thread, _)| thread.main);
-    for (index, (mut thread, nodes)) in tree.threads.into_iter().enumerate() {
+    for (index, (mut thread, mut nodes)) in tree.threads.into_iter().enumerate() {
         thread.main |= !any_main && index == 0;
+        place_nodes(&mut draft, &mut nodes);
         let mut stacks = Tree::new(nodes);
         stacks.heaviest(&mut thread);
         // A stall's samples are those of the thread that hung; of load, those of all trees.
@@ -116,6 +124,20 @@ pub(super) fn read(text: &str, header: Fields, lines: LineNumbers<'_>, layout: L
         draft.thread(thread);
     }
     tree.page.finish(draft, layout)
+}
+
+/// Gives nodes whose image no list has the one that their line names.
+fn place_nodes(draft: &mut Draft, nodes: &mut [Node]) {
+    for node in nodes {
+        let Some((name, base)) = node.image.take() else {
+            continue;
+        };
+        let is_name = names::function(&name, None).is_some() && name != "kernel";
+        if is_name && draft.image_at(node.frame.pc).is_none() {
+            let base = Some(base).filter(|base| *base != 0);
+            node.frame.image = Some(draft.unlisted_image(&name, base));
+        }
+    }
 }
 
 /// Name of the thread that has the heaviest stack of all.

@@ -358,9 +358,12 @@ impl CrashText {
     /// Gives frames that lie in no image with a base the image that their line names.
     fn place(&self, draft: &mut Draft, thread: &mut Thread) {
         for frame in &mut thread.frames {
-            if draft.image_at(frame.pc).is_none()
-                && let Some(name) = self.names.get(&frame.pc)
-            {
+            let name = self.names.get(&frame.pc);
+            if draft.image_at(frame.pc).is_some() {
+                continue;
+            }
+            draft.without_signature(frame);
+            if let Some(name) = name.filter(|_| frame.image.is_none()) {
                 frame.image = Some(draft.unlisted_image(name, None));
             }
         }

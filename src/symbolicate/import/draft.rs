@@ -171,7 +171,7 @@ impl Draft {
     }
 
     /// Takes arm64e's signature out of an address, if what is left lies in an image.
-    fn without_signature(&self, frame: &mut Frame) {
+    pub fn without_signature(&self, frame: &mut Frame) {
         // Those of the kernel are all ones above.
         if matches!(frame.pc >> 48, 0 | 0xffff) {
             return;
@@ -243,7 +243,10 @@ impl Draft {
             self.damage(DamageKind::Section, 0, &message);
         }
         let listed = self.report.images.len() - self.unlisted.len().min(self.report.images.len());
-        let is_said = matches!(layout, Layout::CrashText | Layout::Swift);
+        let is_said = matches!(
+            layout,
+            Layout::CrashText | Layout::Swift | Layout::Crashlytics
+        );
         if listed == 0 && !self.unlisted.is_empty() && !is_said {
             let message = "no list of images is in it: frames name theirs, and without ids no debug file can be told for certain";
             self.damage(DamageKind::Section, 0, message);
@@ -290,6 +293,8 @@ pub(super) struct Node {
     /// Samples that went through here.
     pub count: u64,
     pub frame: Frame,
+    /// The name of its image, and the base, where the frame has them; 0 for none.
+    pub image: Option<(String, u64)>,
     /// Fields of the frame beyond that.
     pub left: Fields,
     /// The first of its samples, where the report numbers them.

@@ -282,11 +282,16 @@ pub(super) fn sample_node(count: u64, what: &str) -> Option<Node> {
     let (addresses, behind) = behind.split_once(']').unwrap_or((behind, ""));
     let digits = addresses.split(',').next()?;
     let pc = values::number(&format!("0x{digits}"))?;
-    let name = front.split("  (in ").next().unwrap_or(front).trim();
+    let (name, place) = front.split_once("  (in ").unwrap_or((front, ""));
+    let (image, offsets) = place.rsplit_once(')').unwrap_or((place, ""));
+    let offset = offsets.trim().strip_prefix("+ ");
+    let offset = offset.and_then(|offset| offset.split(',').next()?.trim().parse().ok());
+    let name = names::function(name.trim(), offset);
     Some(Node {
         parent: None,
         count,
-        frame: frame(pc, None, Some(name.to_owned())),
+        frame: frame(pc, None, name.map(str::to_owned)),
+        image: Some((image.to_owned(), 0)),
         left: source(behind),
         first: None,
     })
@@ -303,14 +308,21 @@ pub(super) fn spindump_node(line: &str) -> Option<(usize, Node)> {
     let (address, range) = behind.split_once(']')?;
     let pc = values::number(address).filter(|_| is_address(address))?;
     let (name, place) = what.rsplit_once(" (").unwrap_or((what, ""));
-    let place = place.split_once(" in ").map_or("", |(place, _)| place);
-    let name = name.rsplit_once(" + ").map_or(name, |(name, _)| name);
+    let (place, image) = place.split_once(" in ").unwrap_or(("", place));
+    let image = image.trim_end_matches(')').rsplit_once(" + ");
+    let image = image.and_then(|(image, offset)| {
+        let base = pc.checked_sub(values::number(offset)?)?;
+        Some((image.to_owned(), base))
+    });
+    let (name, offset) = name.rsplit_once(" + ").unwrap_or((name, ""));
+    let name = names::function(name.trim(), values::number(offset));
     let first = range.trim().split(['-', ',']).next();
     let first = first.and_then(|n| n.parse::<u64>().ok());
     let node = Node {
         parent: None,
         count,
-        frame: frame(pc, None, Some(name.trim().to_owned())),
+        frame: frame(pc, None, name.map(str::to_owned)),
+        image,
         left: source(place),
         first: first.map(|first| first.saturating_sub(1)),
     };

@@ -179,6 +179,7 @@ fn threads(draft: &mut Draft, tree: Value, kind: EventKind) {
                 parent,
                 count,
                 frame: frame(pc.unwrap_or(0), images.get(&node.image).copied(), None),
+                image: None,
                 left: Fields::default(),
                 first: None,
             });

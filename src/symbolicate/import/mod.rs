@@ -14,6 +14,7 @@
 //! | KSCrash's JSON | `crash` and `report` |
 //! | an event with `stacktrace` and `debug_meta`, as KSCrash's users send it | those |
 //! | Bugsnag's JSON | `stacktrace`, and `errorClass` or `machoLoadAddress` |
+//! | Crashlytics' text | a line `# Crashlytics - …` |
 //! | Swift's own backtraces, also within a log | `*** Program crashed:`, `*** Swift runtime failure:`, `Current stack trace:`; in JSON `crashReport` and `platform` |
 //! | PLCrashReporter's `.plcrash` | its first seven bytes |
 //!
@@ -28,6 +29,7 @@
 mod bugsnag;
 mod call_tree;
 mod crash_text;
+mod crashlytics;
 mod draft;
 mod ended;
 mod event;
@@ -38,6 +40,7 @@ mod kscrash;
 mod lines;
 mod metrickit;
 mod names;
+mod others;
 mod parts;
 mod plcrash;
 mod script;
@@ -53,6 +56,7 @@ use std::fmt;
 use memchr::memmem;
 
 use self::fields::Fields;
+pub(crate) use self::others::other_product;
 use crate::report::{Damage, DamageKind, Found, Reading, Value, limits};
 
 /// The method by which a frame was found, if the report does not say. Its address is taken for a return address.
@@ -88,6 +92,8 @@ pub enum Layout {
     PlCrash,
     /// Bugsnag's JSON.
     Bugsnag,
+    /// Crashlytics' text.
+    Crashlytics,
     /// The backtraces that Swift's own runtime prints.
     Swift,
 }
@@ -105,6 +111,7 @@ impl Layout {
             Layout::Event => "event_json",
             Layout::PlCrash => "plcrash",
             Layout::Bugsnag => "bugsnag",
+            Layout::Crashlytics => "crashlytics",
             Layout::Swift => "swift_backtrace",
         }
     }
@@ -186,6 +193,9 @@ fn text_layout(text: &[u8]) -> Option<Layout> {
     if call_tree::is_spindump(front) {
         return Some(Layout::Spindump);
     }
+    if crashlytics::is_one(front) {
+        return Some(Layout::Crashlytics);
+    }
     let is_crash = crash_text::is_one(front);
     is_crash
         .then_some(Layout::CrashText)
@@ -204,6 +214,8 @@ fn read_text(file: &[u8], text: &[u8], header: Fields) -> Option<Reading> {
     let dedented = String::from_utf8_lossy(&dedented);
     Some(match text_layout(text)? {
         Layout::CrashText => crash_text::read(&dedented, header, lines),
+        Layout::Crashlytics => crashlytics::read(&dedented),
+        Layout::Swift => return swift::read(&dedented).pop(),
         layout => call_tree::read(&dedented, header, lines, layout),
     })
 }
@@ -224,7 +236,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
         Layout::Swift if text.trim_ascii_start().first() != Some(&b'{') => {
             Ok(swift::read(&String::from_utf8_lossy(text)))
         }
-        Layout::Spindump | Layout::Sample | Layout::CrashText => {
+        Layout::Spindump | Layout::Sample | Layout::CrashText | Layout::Crashlytics => {
             let reading = read_text(bytes, text, Fields::default());
             Ok(reading.into_iter().collect())
         }

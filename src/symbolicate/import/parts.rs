@@ -185,7 +185,12 @@ impl Draft {
             let pc = address
                 .or_else(|| fields.unsigned("imageOffset"))
                 .unwrap_or(0);
-            return (pc, self.named_image(fields, pc));
+            let mut plain = frame(pc, None, None);
+            self.without_signature(&mut plain);
+            return match plain.image {
+                Some(image) => (plain.pc, Some(image)),
+                None => (pc, self.named_image(fields, pc)),
+            };
         };
         let offset = match address {
             Some(offset) => offset,

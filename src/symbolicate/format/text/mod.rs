@@ -135,6 +135,10 @@ impl TextPage<'_> {
                 self.field("Exception Codes", &code);
                 let signal = format!("{} {}", signal.name, signal.number);
                 self.field("Termination Signal", &signal);
+                // A signal alone looks like a death.
+                if !event.fatal {
+                    self.field("Event", &kind_text(self.report, event));
+                }
             }
             None => self.field("Event", &kind_text(self.report, event)),
         }

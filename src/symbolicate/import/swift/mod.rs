@@ -33,7 +33,7 @@ use self::lines::LogLines;
 use self::report::SwiftReport;
 use super::REPORTS;
 use super::fields::Fields;
-use crate::report::Reading;
+use crate::report::{Damage, DamageKind, Reading};
 
 /// Lines before a backtrace in which its message is looked for.
 const LINES_BEFORE: usize = 64;
@@ -83,8 +83,11 @@ pub(super) fn read(text: &str) -> Vec<Reading> {
             continue;
         }
         readings.extend(open.take().map(SwiftReport::finish));
-        if readings.len() > REPORTS {
-            break;
+        if readings.len() == REPORTS {
+            let last: Option<&mut Reading> = readings.last_mut();
+            last.into_iter()
+                .for_each(|last| last.damage.push(too_many()));
+            return readings;
         }
         if line.starts_with("{ \"timestamp\"")
             && let Some(found) = super::json::read(line.as_bytes(), 0)
@@ -113,6 +116,14 @@ pub(super) fn read(text: &str) -> Vec<Reading> {
     }
     readings.extend(open.map(SwiftReport::finish));
     readings
+}
+
+fn too_many() -> Damage {
+    Damage {
+        offset: 0,
+        kind: DamageKind::Limit,
+        message: format!("a file has no more than {REPORTS} reports: the rest is left out"),
+    }
 }
 
 /// The message of a death, and its place: `kinds/Kinds.swift:26: Fatal error: no such drawer`, and lines behind it.

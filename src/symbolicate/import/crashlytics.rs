@@ -1,0 +1,157 @@
+//! Crashlytics' text, as its console gives it to be copied: `# Key: value` lines, then a stack a thread, whose addresses are
+//! offsets in the images that each frame names.
+//!
+//! ```text
+//! # Crashlytics - Stack trace
+//! # Application: org.example.kiosk
+//! # Version: 2.1 (77)
+//!
+//! Fatal Exception: NSRangeException
+//! 0  CoreFoundation                 0x58418 __exceptionPreprocess
+//! 1  kiosk                          0x386a Till.open(_:) + 7 (Till.swift:7)
+//!
+//! Crashed: com.apple.main-thread
+//! 0  libsystem_kernel.dylib         0x7f3c __pthread_kill + 8
+//! ```
+
+use super::draft::{Draft, frame};
+use super::fields::{Fields, keep_frames};
+use super::lines::{Line, stack_line};
+use super::parts::HeadPaths;
+use super::{Layout, starts_a_line};
+use crate::report::{EventKind, Reading, Thread, Value, limits};
+use crate::symbolicate::recorded::SYMBOL_OFFSET;
+
+const HEAD: HeadPaths = HeadPaths {
+    id: "Issue ID|Issue",
+    name: "Application",
+    version: "Version",
+    os: "OS Version",
+    device: "Device",
+    time: "Date",
+    ..HeadPaths::NONE
+};
+
+/// Returns true if the text looks like one.
+pub(super) fn is_one(front: &[u8]) -> bool {
+    starts_a_line(front, b"# Crashlytics - ")
+}
+
+/// The stack of one thread.
+#[derive(Default)]
+struct CrashlyticsThread {
+    thread: Thread,
+    left: Vec<(usize, Fields)>,
+    is_exception: bool,
+}
+
+pub(super) fn read(text: &str) -> Reading {
+    let mut draft = Draft::default();
+    let (mut labels, mut rest) = (Fields::default(), Vec::new());
+    let mut threads: Vec<CrashlyticsThread> = Vec::new();
+    let mut title = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(label) = line
+            .strip_prefix('#')
+            .filter(|label| label.starts_with(' '))
+        {
+            if let Some((key, value)) = label.split_once(": ") {
+                labels.push(key.trim(), Value::Text(value.trim().to_owned()));
+            }
+        } else if let Some(found) = stack_line(line) {
+            if let Some(title) = title.take() {
+                threads.push(begin(&mut draft, title));
+            }
+            if let Some(of) = threads.last_mut() {
+                put(&mut draft, of, found);
+            }
+        } else if line.starts_with("EXC_") || line.starts_with("SIG") {
+            exception(&mut draft, line);
+        } else if !line.is_empty() && line != "--" {
+            match title.replace(line) {
+                // Lines behind a title are its message.
+                Some(above) if above.contains("Exception: ") => {
+                    draft.event().message.get_or_insert_with(|| line.to_owned());
+                    title = Some(above);
+                }
+                Some(above) => rest.push(Value::Text(above.to_owned())),
+                None => {}
+            }
+        }
+    }
+    let event = draft.event();
+    event.fatal = true;
+    if event.kind != EventKind::Exception {
+        event.kind = EventKind::Crash;
+    }
+    draft.head(&mut labels, &HEAD);
+    let app = &mut draft.report.head.app;
+    app.name = app.name.rsplit('.').next().unwrap_or("").to_owned();
+    for of in threads {
+        let mut thread = of.thread;
+        keep_frames(&mut thread, of.left);
+        match of.is_exception {
+            true => draft.last_exception(thread),
+            false => draft.thread(thread),
+        }
+    }
+    labels.push("lines", Value::Array(rest));
+    draft.finish(Layout::Crashlytics, labels)
+}
+
+/// `#0. Crashed: com.apple.main-thread`, `Fatal Exception: NSRangeException`, or a thread's name.
+fn begin(draft: &mut Draft, title: &str) -> CrashlyticsThread {
+    let name = match title
+        .strip_prefix('#')
+        .and_then(|title| title.split_once(". "))
+    {
+        Some((_, name)) => name,
+        None => title,
+    };
+    let thrown = name
+        .strip_prefix("Fatal Exception: ")
+        .or(name.strip_prefix("Non-fatal Exception: "));
+    if let Some(thrown) = thrown {
+        let event = draft.event();
+        event.kind = EventKind::Exception;
+        event.name = Some(thrown.to_owned());
+    }
+    let crashed = name.strip_prefix("Crashed: ");
+    CrashlyticsThread {
+        thread: Thread {
+            main: name.ends_with("com.apple.main-thread"),
+            crashed: crashed.is_some(),
+            name: Some(crashed.unwrap_or(name).to_owned()),
+            ..Thread::default()
+        },
+        is_exception: thrown.is_some(),
+        ..CrashlyticsThread::default()
+    }
+}
+
+/// `EXC_BAD_ACCESS KERN_INVALID_ADDRESS 0x0000000000000010`
+fn exception(draft: &mut Draft, line: &str) {
+    let mut words = line.split_whitespace();
+    let name = words.next().unwrap_or_default();
+    let code = words.next().map(str::to_owned);
+    let address = words.next().and_then(super::values::number);
+    let signal = Some(name.to_owned()).filter(|name| name.starts_with("SIG"));
+    if let Some(signal) = draft.signal(None, signal, Some(name)) {
+        signal.code_name = code;
+        signal.address = address;
+    }
+    draft.event().name.get_or_insert_with(|| name.to_owned());
+}
+
+fn put(draft: &mut Draft, of: &mut CrashlyticsThread, line: Line<'_>) {
+    let name = line.name().map(str::to_owned);
+    // Of old ones they are addresses, of images that nothing tells the base of.
+    let base = line.base.filter(|_| line.pc >= limits::IMAGE_BYTES);
+    let image = draft.unlisted_image(line.image, base);
+    let mut fields = line.source;
+    if let Some(offset) = line.offset.filter(|_| name.is_some()) {
+        fields.push(SYMBOL_OFFSET, Value::Unsigned(offset));
+    }
+    of.left.push((of.thread.frames.len(), fields));
+    of.thread.frames.push(frame(line.pc, Some(image), name));
+}
