@@ -6,13 +6,14 @@ use super::memory::{LiveMemory, Memory, StackCopies, StackCopy};
 use super::registers::{Arch, Registers};
 use super::stack::FrameBuffer;
 use super::table::{ImageTable, ImagesGuard};
+use super::tasks::{self, FoundTasks};
 use super::unwind::{Unwinder, Walk};
 use crate::platform::clock::monotonic as now;
 use crate::platform::gauge::Blocked;
 use crate::platform::stop::{StopBudget, StopError, Stopper};
 use crate::platform::threads::ThreadProgress;
 use crate::platform::{SystemError, Thread, context, memory};
-use crate::report::model::{Omitted, RawFrame, WalkEnd};
+use crate::report::model::{Omitted, RawChains, RawFrame, WalkEnd};
 
 /// Limits on the cost of one capture.
 #[derive(Debug, Clone)]
@@ -58,6 +59,7 @@ pub struct Capturer {
     live: LiveMemory,
     registers: Registers,
     frames: FrameBuffer,
+    tasks: FoundTasks,
     /// The thread whose frames were read last as it was blocked, and where they end, if they do not lead to its root.
     incomplete: Option<(Thread, WalkEnd)>,
     stacks: KnownStacks,
@@ -71,6 +73,8 @@ pub struct Captured<'a> {
     pub registers: &'a Registers,
     /// The frames, innermost first; [`RawFrame::image`] is an index into [`ImagesGuard::images`].
     pub frames: &'a [RawFrame],
+    /// The callers that await the functions of these frames.
+    pub tasks: RawChains<'a>,
     /// Place and count of the frames that did not fit.
     pub omitted: Option<Omitted>,
     /// The reason why the walk ended.
@@ -93,7 +97,7 @@ impl Capturer {
     /// more than 32 capturers.
     pub fn new(limits: &CaptureLimits) -> Result<Capturer, SystemError> {
         Ok(Capturer {
-            stopper: Stopper::new(limits.stack, limits.signal)?,
+            stopper: Stopper::new(limits.stack, limits.signal, Some(tasks::note))?,
             budget: StopBudget {
                 stopped: limits.stopped,
                 answer: limits.answer,
@@ -102,6 +106,7 @@ impl Capturer {
             live: LiveMemory::new(),
             registers: Registers::native([0; super::registers::COUNT]),
             frames: FrameBuffer::new(limits.innermost, limits.outermost),
+            tasks: FoundTasks::new(),
             incomplete: None,
             stacks: KnownStacks::new(),
         })
@@ -160,10 +165,12 @@ impl Capturer {
             interrupted: StackCopy::new(base, interrupted),
         };
         let mut unwind = 0;
+        let tasks = &mut self.tasks;
         let mut walk = |frames: &mut FrameBuffer, images: &ImagesGuard| {
             let start = now();
             let mut walk = self.unwinder.walk(&self.registers, images.set(), copy);
-            let end = fill(frames, &mut walk, images);
+            let end = fill(frames, tasks, &mut walk, images);
+            tasks.match_notes(copied.notes, images.set());
             unwind += now().saturating_sub(start);
             end
         };
@@ -175,6 +182,7 @@ impl Capturer {
         let captured = Captured {
             registers: &self.registers,
             frames: self.frames.frames(),
+            tasks: self.tasks.chains(),
             omitted: self.frames.omitted(),
             end,
             stopped: copied.stopped,
@@ -207,8 +215,9 @@ impl Capturer {
         let mut walk = self
             .unwinder
             .walk_known(&self.registers, 0, images.set(), &mut self.live);
-        let end = fill(&mut self.frames, &mut walk, images);
+        let end = fill(&mut self.frames, &mut self.tasks, &mut walk, images);
         let lacked = walk.lacked();
+        self.tasks.read_live(&self.registers, images.set());
         if thread.progress() != Some(before) {
             return None;
         }
@@ -262,7 +271,8 @@ impl Capturer {
             true => self.unwinder.walk(registers, set, live),
             false => self.unwinder.walk_from_call(registers, set, live),
         };
-        let end = fill(&mut self.frames, &mut walk, images);
+        let end = fill(&mut self.frames, &mut self.tasks, &mut walk, images);
+        self.tasks.read_live(&self.registers, images.set());
         self.captured_in_place(end, start)
     }
 
@@ -271,6 +281,7 @@ impl Capturer {
         Captured {
             registers: &self.registers,
             frames: self.frames.frames(),
+            tasks: self.tasks.chains(),
             omitted: self.frames.omitted(),
             end,
             stopped: 0,
@@ -284,12 +295,27 @@ impl Capturer {
 /// Takes all frames of a walk but those of images that are gone, and gives why it ended. Signal-safe.
 fn fill<M: Memory>(
     frames: &mut FrameBuffer,
+    tasks: &mut FoundTasks,
     walk: &mut Walk<'_, M>,
     images: &ImagesGuard,
 ) -> WalkEnd {
-    frames.fill(&mut *walk);
+    tasks.clear();
+    let mut left = 0usize;
+    frames.fill(std::iter::from_fn(|| {
+        let next = walk.next();
+        if let Some(frame) = walk.take_async_frame() {
+            tasks.add(left.saturating_sub(1), frame);
+        }
+        left += 1;
+        next
+    }));
     let end = walk.end().unwrap_or(WalkEnd::Limit);
-    without_gone(frames, images).unwrap_or(end)
+    if let Some(omitted) = frames.omitted() {
+        tasks.without(omitted);
+    }
+    let gone = without_gone(frames, images);
+    tasks.truncate(frames.frames().len());
+    gone.unwrap_or(end)
 }
 
 /// A library that was loaded after the images were listed may lie where another one was: the image of

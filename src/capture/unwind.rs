@@ -237,7 +237,6 @@ impl<M: ?Sized> Walk<'_, M> {
 
     /// Takes the place of the async context of the frame before the one that was given last; `None` if that frame is no
     /// async function's.
-    #[allow(dead_code, reason = "async callers are not in reports yet")]
     pub(crate) fn take_async_frame(&mut self) -> Option<AsyncFrame> {
         self.task.take()
     }

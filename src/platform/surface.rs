@@ -49,6 +49,26 @@ pub struct StopBudget {
     pub answer: u64,
 }
 
+/// A thread that stands still, and the copies of its stacks that may hold a word with [`MARK`].
+#[derive(Debug, Clone, Copy)]
+pub struct Standing<'a> {
+    /// The registers, numbered as in [`context`].
+    pub registers: &'a [u64; context::REGISTERS],
+    /// Address and bytes of each stack.
+    pub stacks: [(u64, &'a [u8]); 2],
+    /// The time (monotonic, nanoseconds) by which the thread is to run again.
+    pub until: u64,
+}
+
+/// Work done while a thread stands still: it fills the words, and returns how many of them. Signal-safe.
+pub type WhileStopped = fn(&Standing<'_>, &mut [u64]) -> usize;
+
+/// Count of the words that such work may fill.
+pub const NOTES: usize = 1536;
+
+/// The highest 16 bits of a word that a Swift async function has marked.
+pub const MARK: u16 = 0x1000;
+
 /// The copy of a stopped thread's registers and stack.
 #[derive(Debug, Clone)]
 pub struct Copied<'a> {
@@ -61,6 +81,8 @@ pub struct Copied<'a> {
     /// The stack that a signal handler on an alternate stack has interrupted, and its address; empty if the thread runs
     /// no such handler.
     pub interrupted: (u64, &'a [u8]),
+    /// The words that the work noted while the thread stood still.
+    pub notes: &'a [u64],
     /// Time for which the thread stood still, nanoseconds.
     pub stopped: u64,
     /// True if the copy ends before the stack does, because room or time ran out.

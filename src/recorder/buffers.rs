@@ -4,7 +4,7 @@
 
 use crate::capture::ImagesGuard;
 use crate::context::{CONTEXT, Snapshot};
-use crate::report::{Found, RawFrame};
+use crate::report::{Chains, Found, RawChains, RawFrame};
 
 /// Sections are made in this much memory before they go out whole.
 const BUFFER: usize = 64 << 10;
@@ -135,6 +135,18 @@ impl ImageIndices {
             };
         }
         scratch.get(..count).unwrap_or_default()
+    }
+
+    /// Counts in the images of async callers.
+    pub fn need(&mut self, tasks: RawChains<'_>, images: &ImagesGuard) {
+        let all = (0..tasks.chains.len()).filter_map(|index| tasks.at(index));
+        for caller in all.flat_map(|(_, callers, _)| callers) {
+            let index = images.find(*caller);
+            let image = index.and_then(|index| images.images().get(index as usize));
+            if let Some(image) = image.filter(|image| !image.is_gone()) {
+                self.index_of(image.base);
+            }
+        }
     }
 }
 

@@ -144,8 +144,14 @@ impl LoadRecorder {
                     blocked => blocked,
                 };
                 if let Some(captured) = captured {
-                    self.samples
-                        .add(at, state, captured.frames, captured.omitted, captured.end);
+                    self.samples.add(
+                        at,
+                        state,
+                        captured.frames,
+                        captured.omitted,
+                        captured.end,
+                        captured.tasks,
+                    );
                 }
                 let last = taken + 1 == SAMPLES;
                 recording.samples(&mut work.buffers, &images, &mut self.samples, last);

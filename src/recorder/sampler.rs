@@ -9,6 +9,7 @@ use crate::platform::stop::StopError;
 use crate::platform::threads::ThreadProgress;
 use crate::platform::{Thread, ThreadGauge};
 use crate::report::{CaptureView, Omitted, RawFrame, WalkEnd};
+use crate::trigger::chains::KeptChains;
 use crate::trigger::loss::LossReason;
 use crate::trigger::sampling::Samples;
 use crate::trigger::watched_thread::WatchedThread;
@@ -75,6 +76,7 @@ struct Last {
     registers: Registers,
     frames: Box<[RawFrame]>,
     len: usize,
+    tasks: KeptChains,
     omitted: Option<Omitted>,
     /// The thread's counters, at a moment since which this is its stack; `None` for the stack of a thread that ran.
     progress: Option<ThreadProgress>,
@@ -102,6 +104,7 @@ impl Sampler {
                 registers: Registers::native([0; REGISTERS]),
                 frames: vec![frame; MAX_FRAMES].into_boxed_slice(),
                 len: 0,
+                tasks: KeptChains::new(MAX_FRAMES),
                 omitted: None,
                 progress: None,
                 way_back_to: None,
@@ -189,8 +192,14 @@ impl Sampler {
         way_back_to: Option<(u64, u64)>,
     ) {
         let (frames, omitted) = (captured.frames, captured.omitted);
-        self.samples
-            .add(at, self.state, frames, omitted, captured.end);
+        self.samples.add(
+            at,
+            self.state,
+            frames,
+            omitted,
+            captured.end,
+            captured.tasks,
+        );
         self.last.set(captured);
         (self.last.progress, self.last.way_back_to) = (progress, way_back_to);
     }
@@ -205,6 +214,7 @@ impl Sampler {
         Some(Captured {
             registers: &self.last.registers,
             frames: self.last.frames.get(..self.last.len).unwrap_or_default(),
+            tasks: self.last.tasks.chains(),
             omitted: self.last.omitted,
             end: self.last.end?,
             stopped: self.cost.stopped,
@@ -292,6 +302,7 @@ impl Last {
         self.end = Some(captured.end);
         self.registers = *captured.registers;
         self.omitted = captured.omitted;
+        self.tasks.set(captured.tasks);
         self.len = captured.frames.len().min(self.frames.len());
         let frames = self.frames.iter_mut().zip(captured.frames);
         frames.for_each(|(to, from)| *to = *from);

@@ -31,12 +31,12 @@ pub(crate) use checksum::crc32;
 #[cfg(any(target_os = "linux", feature = "symbolicate"))]
 pub(crate) use checksum::text_hash;
 pub use damage::{Damage, DamageKind, ReadError};
-pub(crate) use model::Frames;
 pub use model::{
-    App, Capture, Context, Cpu, End, Event, EventKind, Extra, Format, Found, Frame, Head, Image,
-    Loss, Memory, NearMemory, Omitted, Os, Report, Sample, Signal, StallEnd, Thread, Thresholds,
-    Value, ValueView, Vitals, WalkEnd,
+    App, AsyncChain, AsyncEnd, Capture, Context, Cpu, End, Event, EventKind, Extra, Format, Found,
+    Frame, Head, Image, Loss, Memory, NearMemory, Omitted, Os, Report, Sample, Signal, StallEnd,
+    Thread, Thresholds, Value, ValueView, Vitals, WalkEnd,
 };
+pub(crate) use model::{Chains, Frames};
 pub use read::{Reading, read};
 pub use redact::{REMOVED, Redact, redact};
 #[cfg(feature = "symbolicate")]

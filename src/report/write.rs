@@ -6,8 +6,8 @@ use super::checksum::crc32;
 use super::model::EndView;
 pub use super::model::{
     AppView, CaptureView, ContextView, CpuView, EventView, HeadView, ImageView, LossView,
-    MemoryView, NearMemoryView, OsView, RawFrame, SampleView, SignalView, StallEndView, ThreadView,
-    ThresholdsView, VitalsView,
+    MemoryView, NearMemoryView, OsView, RawChain, RawChains, RawFrame, SampleView, SignalView,
+    StallEndView, ThreadView, ThresholdsView, VitalsView,
 };
 use super::wire::section::{Rules, WriteSection};
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use crate::report::model::{Found, IdText, Image, Omitted, Report};
+use crate::report::model::{AsyncEnd, Found, IdText, Image, Omitted, Report};
 
 /// One frame as the source code has it: a function, or an inlined copy of one.
 ///
@@ -149,6 +149,35 @@ pub struct Stack {
     pub frames: Vec<PhysicalFrame>,
     /// Place and count of the frames that are missing among them.
     pub omitted: Option<Omitted>,
+    /// The callers that await the functions of frames, in the frames' order.
+    pub tasks: Vec<Awaiting>,
+}
+
+/// The functions that await the one of a frame: they are on no stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Awaiting {
+    /// Index of the frame in [`Stack::frames`].
+    pub frame: usize,
+    /// Each where it will resume, innermost first.
+    pub callers: Vec<PhysicalFrame>,
+    /// The reason why there are no more of them.
+    pub end: AsyncEnd,
+}
+
+impl Stack {
+    /// The functions that await the one of a frame.
+    pub(crate) fn awaiting(&self, frame: usize) -> Option<&Awaiting> {
+        self.tasks.iter().find(|tasks| tasks.frame == frame)
+    }
+
+    /// All frames, innermost first, each followed by the callers that await its function.
+    pub(crate) fn joined(&self) -> impl Iterator<Item = &PhysicalFrame> {
+        self.frames.iter().enumerate().flat_map(|(index, frame)| {
+            let callers = self.awaiting(index).map(|tasks| &tasks.callers);
+            std::iter::once(frame).chain(callers.into_iter().flatten())
+        })
+    }
 }
 
 /// A report with names.

@@ -27,6 +27,7 @@ pub(super) fn in_full(report: &Report) -> Vec<Thread> {
         frames.extend_from_slice(&sample.frames);
         let own = Thread {
             frames,
+            tasks: sample.tasks.clone(),
             omitted: sample.omitted,
             ..Thread::default()
         };
@@ -77,6 +78,8 @@ fn joined(mut stack: Thread, (frames, gap): (&[Frame], Option<Omitted>)) -> Thre
             let from = first.at.min(own);
             let to = second.at.max(from);
             stack.frames.drain(from as usize..to as usize);
+            // The indices of those behind are others now.
+            stack.tasks.retain(|chain| chain.frame < from);
             let count = first.count.saturating_add(second.count);
             Some(Omitted {
                 at: from,

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashSet;
 
 use super::debug_files::DebugFiles;
-use super::frame::{Missing, PhysicalFrame, Stack, Symbolicated, image_file_name};
+use super::frame::{Awaiting, Missing, PhysicalFrame, Stack, Symbolicated, image_file_name};
 use super::image_files::ImageFiles;
 use super::pc::Pc;
 use super::recorded::Recorded;
 use super::samples::in_full;
-use crate::report::Reading;
-use crate::report::model::{self, Image, Report, Thread};
+use crate::report::model::{self, AsyncChain, Image, Report, Thread};
+use crate::report::{Found, Reading};
 
 /// Names the frames of reports by a set of [`DebugFiles`]. `Send + Sync`; files are opened when a
 /// frame first points into them.
@@ -106,6 +106,10 @@ impl Symbolicator {
     }
 }
 
+/// Most chains of async callers of a stack that are looked up, and callers of each. An honest report has fewer of both.
+const MOST_CHAINS: usize = 32;
+const MOST_CALLERS: usize = 1024;
+
 /// One report being worked on.
 struct ReportRun<'a> {
     symbolicator: &'a Symbolicator,
@@ -132,9 +136,62 @@ impl ReportRun<'_> {
             frames.extend_from_slice(&before.frames[before.frames.len() - same..]);
         }
         Stack {
+            tasks: self.tasks(thread, frames.len()),
             frames,
             omitted: thread.omitted,
         }
+    }
+
+    /// The callers that await functions of a thread's frames.
+    fn tasks(&mut self, thread: &Thread, frames: usize) -> Vec<Awaiting> {
+        let mut tasks: Vec<Awaiting> = Vec::new();
+        for chain in thread.tasks.iter().take(MOST_CHAINS) {
+            let Some(frame) = usize::try_from(chain.frame)
+                .ok()
+                .filter(|frame| *frame < frames)
+            else {
+                continue;
+            };
+            if tasks.iter().all(|known| known.frame != frame) {
+                tasks.push(Awaiting {
+                    frame,
+                    callers: self.callers(chain),
+                    end: chain.end,
+                });
+            }
+        }
+        tasks.sort_by_key(|tasks| tasks.frame);
+        tasks
+    }
+
+    /// The callers of a chain. They resume at the beginning of a function: the address is looked up as it is.
+    fn callers(&mut self, chain: &AsyncChain) -> Vec<PhysicalFrame> {
+        let images = &self.report.images;
+        let image = |pc: u64| {
+            let found = images
+                .iter()
+                .position(|image| pc.wrapping_sub(image.base) < image.size);
+            found.map(|index| index as u32)
+        };
+        let frames = chain
+            .callers
+            .iter()
+            .take(MOST_CALLERS)
+            .map(|&pc| model::Frame {
+                pc,
+                found: Found::Context,
+                image: image(pc),
+                name: None,
+            });
+        let thread = Thread {
+            frames: frames.collect(),
+            ..Thread::default()
+        };
+        let recorded = Recorded::new(&thread);
+        let frames = thread.frames.iter().enumerate();
+        frames
+            .map(|(index, frame)| self.frame(&thread, &recorded, index, frame))
+            .collect()
     }
 
     fn frame(

@@ -1,5 +1,6 @@
 //! Decides when to report: heartbeat and watchdog, crashes, panics, load, rate limits.
 
+pub(crate) mod chains;
 pub(crate) mod crash;
 pub mod heartbeat;
 pub mod load;

@@ -3,7 +3,8 @@
 //! Pure: it takes stacks and gives back what to write. Memory is reserved when it is made; nothing
 //! allocates later, however long the stall.
 
-use crate::report::{Omitted, RawFrame, WalkEnd};
+use super::chains::KeptChains;
+use crate::report::{Omitted, RawChains, RawFrame, WalkEnd};
 
 /// Runs of equal stacks that are kept before the stall is certain; then the oldest make room.
 const RUNS: usize = 32;
@@ -11,6 +12,8 @@ const RUNS: usize = 32;
 const INNERMOST: usize = 208;
 const OUTERMOST: usize = 48;
 const FRAMES: usize = INNERMOST + OUTERMOST;
+/// Async callers that are kept of one stack.
+const CALLERS: usize = 128;
 /// Different stacks that are weighed against each other.
 const WEIGHED: usize = 64;
 
@@ -40,6 +43,7 @@ struct SampleRun {
     reported: u64,
     frames: Box<[RawFrame]>,
     len: usize,
+    tasks: KeptChains,
     /// Frames between the innermost and the outermost part that are not kept.
     omitted: u64,
     /// The reason why the walk ended.
@@ -67,6 +71,8 @@ pub struct FoldedSample<'a> {
     pub keep: u64,
     /// The rest, innermost first.
     pub frames: &'a [RawFrame],
+    /// The callers that await functions of the whole stack.
+    pub tasks: RawChains<'a>,
     /// Place and count of the frames of a deep stack that were left out.
     pub omitted: Option<Omitted>,
     /// The reason why the walk ended.
@@ -87,6 +93,7 @@ impl SampleRun {
             reported: 0,
             frames: vec![frame; FRAMES].into_boxed_slice(),
             len: 0,
+            tasks: KeptChains::new(CALLERS),
             omitted: 0,
             end: WalkEnd::Root,
         }
@@ -100,6 +107,7 @@ impl SampleRun {
         let mut both = self.stack().iter().zip(stack.frames());
         (self.omitted, self.end) == (stack.omitted, stack.end)
             && self.len == stack.len()
+            && self.tasks.is(stack.tasks)
             && both.all(|(one, other)| (one.pc, one.found) == (other.pc, other.found))
     }
 
@@ -115,6 +123,7 @@ impl SampleRun {
         (self.at, self.state, self.count, self.reported) = (at, state, 1, 0);
         self.len = stack.len().min(FRAMES);
         (self.omitted, self.end) = (stack.omitted, stack.end);
+        self.tasks.set(stack.tasks);
         for (to, from) in self.frames.iter_mut().zip(stack.frames()) {
             *to = RawFrame {
                 image: RawFrame::NO_IMAGE,
@@ -146,12 +155,18 @@ impl SampleRun {
 struct KeptStack<'a> {
     innermost: &'a [RawFrame],
     outermost: &'a [RawFrame],
+    tasks: RawChains<'a>,
     omitted: u64,
     end: WalkEnd,
 }
 
 impl<'a> KeptStack<'a> {
-    fn new(stack: &'a [RawFrame], omitted: Option<Omitted>, end: WalkEnd) -> KeptStack<'a> {
+    fn new(
+        stack: &'a [RawFrame],
+        omitted: Option<Omitted>,
+        end: WalkEnd,
+        tasks: RawChains<'a>,
+    ) -> KeptStack<'a> {
         let before = omitted.map_or(0, |gap| gap.count);
         let too_many = stack.len().saturating_sub(FRAMES);
         let (innermost, outermost) = match too_many > 0 || before > 0 {
@@ -170,6 +185,12 @@ impl<'a> KeptStack<'a> {
         KeptStack {
             innermost,
             outermost,
+            // Their frames are counted as the stack is kept.
+            tasks: if too_many > 0 {
+                RawChains::default()
+            } else {
+                tasks
+            },
             omitted: before.saturating_add(stack.len().saturating_sub(kept) as u64),
             end,
         }
@@ -207,7 +228,8 @@ impl Samples {
         self.last = None;
     }
 
-    /// Takes a stack, innermost frame first, what it lacks already, and why its walk ended. What it holds of images is
+    /// Takes a stack, innermost frame first, what it lacks already, why its walk ended, and who awaits its functions.
+    /// What it holds of images is
     /// not kept: they are numbered anew when a section is written.
     pub fn add(
         &mut self,
@@ -216,8 +238,9 @@ impl Samples {
         stack: &[RawFrame],
         omitted: Option<Omitted>,
         end: WalkEnd,
+        tasks: RawChains<'_>,
     ) {
-        let stack = KeptStack::new(stack, omitted, end);
+        let stack = KeptStack::new(stack, omitted, end, tasks);
         self.weigh(at, key(stack.frames()));
         if let Some(run) = self.newest()
             && run.is(&stack)
@@ -291,6 +314,7 @@ impl Samples {
                 count: due,
                 keep: keep as u64,
                 frames,
+                tasks: run.tasks.chains(),
                 omitted: gap.then_some(Omitted {
                     at: (run.len - OUTERMOST.min(run.len)) as u64,
                     count: run.omitted,

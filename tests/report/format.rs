@@ -198,6 +198,7 @@ fn word(of: &str) -> &'static str {
         "f64" => "float",
         "Vec<(String, u64)>" => "registers",
         "Vec<Frame>" => "frames",
+        "Vec<AsyncChain>" => "chains",
         "Omitted" => "gap",
         "Vec<(String, Value)>" => "values",
         "Vec<(String, f64)>" => "floats",
@@ -235,6 +236,10 @@ fn is_of(word: &str, value: &V) -> bool {
                 && row[0].is_u64()
                 && row[1].is_u64()
                 && (row[2].is_u64() || row[2].is_nil())
+        }),
+        "chains" => rows(&|row| {
+            let callers = row[1].as_array().unwrap();
+            row.len() == 3 && row[0].is_u64() && callers.iter().all(V::is_u64) && row[2].is_str()
         }),
         "gap" => value
             .as_array()

@@ -187,6 +187,7 @@ fn thread(n: u64) -> Thread {
         ],
         frames: (0..4).map(frame).collect(),
         end: Some(WalkEnd::Root),
+        tasks: chains(n),
         omitted: (n == 2).then_some(Omitted { at: 2, count: 1000 }),
         extra: extra(20 + n),
     }
@@ -228,6 +229,7 @@ fn sample(n: u64) -> Sample {
         count: 1 + n,
         keep: n,
         frames: (0..2).map(frame).collect(),
+        tasks: chains(n),
         omitted: (n == 3).then_some(Omitted { at: 0, count: 2 }),
         end: (n == 1).then_some(WalkEnd::Truncated),
         extra: extra(40 + n),
@@ -507,4 +509,20 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
     let rest = bytes.len() as u64 - lengths.iter().map(|(_, length)| length).sum::<u64>();
     lengths.push(("end", rest));
     (bytes, lengths)
+}
+
+/// The async callers of a frame's function; one chain without any.
+fn chains(n: u64) -> Vec<AsyncChain> {
+    let chain = |frame, callers: &[u64], end| AsyncChain {
+        frame,
+        callers: callers.to_vec(),
+        end,
+    };
+    match n {
+        1 => vec![
+            chain(0, &[0x5000_0000, 0x5000_0100 + n], AsyncEnd::Root),
+            chain(1, &[], AsyncEnd::Unknown),
+        ],
+        _ => Vec::new(),
+    }
 }

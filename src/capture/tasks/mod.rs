@@ -1,6 +1,16 @@
 //! Async contexts: who awaits a function, as Swift's async functions keep it in memory.
 //!
+//! Contexts are on the heap, and may be freed as soon as the thread runs: they are read while it stands still
+//! ([`notes`]), and matched to the frames of the walk afterwards ([`found`]). A stack that is read in place needs no notes.
+//!
 //! Source: Swift's ABI, include/swift/ABI/Task.h (`AsyncContext`).
+
+mod follow;
+mod found;
+mod notes;
+
+pub(crate) use found::FoundTasks;
+pub(crate) use notes::note;
 
 /// The bit that an async function sets in the frame pointer that it saves.
 const MARK: u64 = 1 << 60;
@@ -24,6 +34,20 @@ pub(crate) enum AsyncFrame {
 pub(crate) fn without_mark(fp: u64) -> Option<u64> {
     (fp >> ADDRESS_BITS == MARK >> ADDRESS_BITS).then_some(fp & !MARK)
 }
+
+/// The bits of an address, so that those of pointer authentication are taken off.
+pub(crate) const ADDRESS: u64 = match cfg!(target_arch = "aarch64") {
+    true if cfg!(target_vendor = "apple") => (1 << 47) - 1,
+    true => (1 << ADDRESS_BITS) - 1,
+    false => u64::MAX,
+};
+
+/// Index of the register in which a function of this machine is given its context: `r14`, `x22`.
+pub(crate) const REGISTER: usize = if cfg!(target_arch = "aarch64") {
+    22
+} else {
+    14
+};
 
 /// Returns true if a word, without pointer authentication's bits, may be the address of a context.
 pub(crate) fn is_context(word: u64) -> bool {

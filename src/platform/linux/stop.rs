@@ -32,7 +32,8 @@ pub use self::slot::SLOTS;
 use self::slot::{COPYING, FREE, GENERATION, GENERATIONS, IDLE, PHASE, REQUESTED, SLOT, StackPart};
 use self::wait::wait;
 use super::memory::Reserved;
-pub use crate::platform::surface::{Copied, StopBudget, StopError};
+use crate::platform::surface::NOTES;
+pub use crate::platform::surface::{Copied, Standing, StopBudget, StopError, WhileStopped};
 use crate::platform::{SystemError, Thread};
 
 /// The right to stop threads, one at a time, and the memory that their stacks are copied into.
@@ -40,7 +41,11 @@ use crate::platform::{SystemError, Thread};
 pub struct Stopper {
     slot: usize,
     memory: std::mem::ManuallyDrop<Reserved>,
+    work: Option<WhileStopped>,
 }
+
+/// Bytes before the copy, for the work's words.
+const BEFORE: usize = (NOTES * 8).next_multiple_of(64);
 
 /// Deeper stacks pay with a page fault for each page beyond, the first time: so much memory would
 /// hardly ever be used.
@@ -49,9 +54,14 @@ const TOUCHED: usize = 256 << 10;
 impl Stopper {
     /// Reserves room for a copy of `room` bytes, and touches as much of it as nearly all stacks need;
     /// installs the handler.
-    pub fn new(room: usize, signal: Option<i32>) -> Result<Stopper, SystemError> {
+    pub fn new(
+        room: usize,
+        signal: Option<i32>,
+        work: Option<WhileStopped>,
+    ) -> Result<Stopper, SystemError> {
         install(signal)?;
-        let memory = std::mem::ManuallyDrop::new(Reserved::touched(room, TOUCHED)?);
+        let all = room.saturating_add(BEFORE);
+        let memory = std::mem::ManuallyDrop::new(Reserved::touched(all, TOUCHED)?);
         let claimed = SLOT.iter().position(|slot| {
             let state = slot.state.load(Ordering::Relaxed);
             let idle = (state & !PHASE) | IDLE;
@@ -62,7 +72,7 @@ impl Stopper {
                     .is_ok()
         });
         match claimed {
-            Some(slot) => Ok(Stopper { slot, memory }),
+            Some(slot) => Ok(Stopper { slot, memory, work }),
             None => {
                 drop(std::mem::ManuallyDrop::into_inner(memory));
                 Err(SystemError {
@@ -100,8 +110,10 @@ impl Stopper {
             // SAFETY: no handler has the slot: it is neither REQUESTED nor COPYING, and only this
             // stopper makes it so.
             let request = unsafe { &mut *slot.request.get() };
-            request.into = self.memory.as_ptr();
-            request.room = self.memory.length();
+            request.notes = self.memory.as_ptr().cast();
+            request.into = self.memory.as_ptr().wrapping_add(BEFORE);
+            request.room = self.memory.length().saturating_sub(BEFORE);
+            request.work = self.work;
             request.known = known;
             request.budget = budget.stopped;
         }
@@ -145,7 +157,7 @@ impl Stopper {
             let bytes = part.bytes.min(request.room - at);
             // SAFETY: the handler wrote so many bytes there, within `room`, and it is not written there
             // before the next `stop`, which needs `&mut self`.
-            unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(at), bytes) }
+            unsafe { std::slice::from_raw_parts(request.into.add(at), bytes) }
         };
         let [inner, outer] = &request.parts;
         Ok(Copied {
@@ -153,6 +165,8 @@ impl Stopper {
             base: inner.base,
             stack: part(inner),
             interrupted: (outer.base, part(outer)),
+            // SAFETY: the handler wrote so many words there, at most `NOTES`; as above.
+            notes: unsafe { std::slice::from_raw_parts(request.notes, request.noted.min(NOTES)) },
             stopped: request.stopped,
             cut: request.cut,
         })

@@ -25,8 +25,10 @@ impl Recording {
         let names = self.names_of(captured.frames, images);
         let (buffer, indices, frames) = buffers.parts();
         let frames = indices.number(captured.frames, images, frames);
+        indices.need(captured.tasks, images);
         let view = ThreadView {
             frames,
+            tasks: captured.tasks,
             end: Some(captured.end),
             omitted: captured.omitted,
             ..*thread
@@ -105,12 +107,14 @@ impl Recording {
         let names = self.names_of(sample.frames, images);
         let (buffer, indices, frames) = buffers.parts();
         let frames = indices.number(sample.frames, images, frames);
+        indices.need(sample.tasks, images);
         let view = SampleView {
             at: Duration::from_nanos(sample.at),
             state: sample.state,
             count: sample.count,
             keep: sample.keep,
             frames,
+            tasks: sample.tasks,
             omitted: sample.omitted,
             end: sample.end.filter(|end| *end != WalkEnd::Root),
         };

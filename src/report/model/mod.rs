@@ -38,6 +38,7 @@ mod head;
 mod image;
 mod stack;
 mod state;
+mod tasks;
 mod value;
 
 pub use event::{Event, EventKind, EventView, Signal, SignalView, Thresholds, ThresholdsView};
@@ -51,6 +52,8 @@ pub use state::{
     Capture, CaptureView, Context, ContextView, Cpu, CpuView, End, EndView, Loss, LossView, Memory,
     MemoryView, StallEnd, StallEndView, Vitals, VitalsView,
 };
+pub(crate) use tasks::Chains;
+pub use tasks::{AsyncChain, AsyncEnd, RawChain, RawChains};
 pub use value::{Extra, Value, ValueView};
 
 use serde::{Deserialize, Serialize};

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::event::word;
-use super::{Extra, Frame, Omitted, RawFrame, WalkEnd};
-use crate::report::wire::fields::{As, Maybe, Nanos, extra, flag, frames, lenient, registers};
+use super::{AsyncChain, Extra, Frame, Omitted, RawChains, RawFrame, WalkEnd};
+use crate::report::wire::fields::{
+    As, Maybe, Nanos, chains, extra, flag, frames, lenient, registers,
+};
 
 section! {
     /// One thread of the process.
@@ -55,6 +57,10 @@ section! {
         /// *else none*
         #[serde(with = "frames")]
         frames: Vec<Frame> as &'a [RawFrame],
+        /// The callers that await the function of a frame: `[frame, callers, end]`.
+        /// *else none*
+        #[serde(rename = "async", with = "chains")]
+        tasks: Vec<AsyncChain> as RawChains<'a>,
         /// Place and count of the frames that were left out.
         /// *else nothing is missing*
         #[serde(deserialize_with = "lenient")]
@@ -104,6 +110,10 @@ section! {
         /// *else none*
         #[serde(with = "frames")]
         frames: Vec<Frame> as &'a [RawFrame],
+        /// The callers that await the function of a frame: `[frame, callers, end]`.
+        /// *else none*
+        #[serde(rename = "async", with = "chains")]
+        tasks: Vec<AsyncChain> as RawChains<'a>,
         /// Place and count of the frames that were left out.
         /// *else nothing is missing*
         #[serde(deserialize_with = "lenient")]

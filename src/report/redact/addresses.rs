@@ -57,6 +57,18 @@ pub(super) fn remove_slides(report: &mut Report) {
     each_text(report, &mut |text| {
         replace_addresses(text, &Moved(&anywhere));
     });
+    let of_threads = report
+        .threads
+        .iter_mut()
+        .flat_map(|thread| &mut thread.tasks);
+    let of_samples = report
+        .samples
+        .iter_mut()
+        .flat_map(|sample| &mut sample.tasks);
+    let chains = of_threads.chain(of_samples);
+    for caller in chains.flat_map(|chain| &mut chain.callers) {
+        *caller = anywhere(*caller).unwrap_or(*caller & IN_PAGE);
+    }
     let threads = report.threads.iter_mut().map(|thread| &mut thread.frames);
     let samples = report.samples.iter_mut().map(|sample| &mut sample.frames);
     for frame in threads.chain(samples).flatten() {

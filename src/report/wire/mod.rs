@@ -16,7 +16,13 @@ pub(crate) const TRIED: &str = "wedjat::Tried";
 /// The field that has a stack: a frame in it that can't be read is a gap.
 const FRAMES: &str = "frames";
 /// Structs that are arrays in bytes, and how many elements each has at least; those behind its fields are skipped.
-const ROWS: [(&str, u32); 4] = [("Frame", 3), ("Omitted", 2), ("Breadcrumb", 2), ("Mark", 2)];
+const ROWS: [(&str, u32); 5] = [
+    ("Frame", 3),
+    ("Omitted", 2),
+    ("Breadcrumb", 2),
+    ("Mark", 2),
+    ("AsyncChain", 2),
+];
 
 /// Returns how many elements a struct of [`ROWS`] has at least; `None` for any other.
 fn row(name: &str) -> Option<u32> {

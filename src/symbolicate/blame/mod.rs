@@ -236,6 +236,7 @@ mod tests {
         let stack = Stack {
             frames: frames.collect(),
             omitted: None,
+            ..Stack::default()
         };
         use Owner::{App, Language, Recorder};
         let owners: Vec<Owner> = each(&stack)
@@ -280,7 +281,11 @@ mod tests {
         example.frames = [frame("demo::main", demo, false)].into();
         let frames = vec![hook, main, example];
         let omitted = None;
-        of.threads = vec![Stack { frames, omitted }];
+        of.threads = vec![Stack {
+            frames,
+            omitted,
+            ..Stack::default()
+        }];
         let frames = each(&of.threads[0]);
         let owners = frames.map(|frame| owner(&of, frame.physical, frame.frame));
         let owners: Vec<Owner> = owners.collect();
@@ -333,6 +338,7 @@ mod tests {
         let stack = Stack {
             frames: names.into_iter().zip(1..).map(frame).collect(),
             omitted: None,
+            ..Stack::default()
         };
         let blamed_in = |of: &Symbolicated| blamed(of, &stack).unwrap().name(of).to_owned();
         // A stall within the hook is the hook's.

@@ -210,6 +210,15 @@ impl<'a> FrameTable<'a> {
     fn refer(&mut self, object: &mut Map<String, JsonValue>, stack: &'a Stack) {
         let indices = stack.frames.iter().map(|frame| json!(self.index(frame)));
         object.insert("frames".to_owned(), indices.collect());
+        let tasks = stack.tasks.iter().map(|tasks| {
+            let callers: Vec<usize> = tasks
+                .callers
+                .iter()
+                .map(|frame| self.index(frame))
+                .collect();
+            json!({ "frame": tasks.frame, "callers": callers, "end": tasks.end.as_str() })
+        });
+        object.insert("async".to_owned(), tasks.collect());
         // As the index of the frame behind the gap, and how many are in it.
         object.insert("omitted".to_owned(), json!(stack.omitted));
     }

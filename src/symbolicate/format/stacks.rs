@@ -5,10 +5,12 @@ use std::hash::Hash;
 use rustc_hash::FxHashMap;
 
 use super::Style;
-use crate::report::EventKind;
 use crate::report::time::nanos;
-use crate::symbolicate::blame::{Blamed, each, each_of};
-use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, Symbolicated, image_file_name};
+use crate::report::{AsyncEnd, EventKind};
+use crate::symbolicate::blame::{Blamed, each_of};
+use crate::symbolicate::frame::{
+    Awaiting, Frame, PhysicalFrame, Stack, Symbolicated, image_file_name,
+};
 use crate::symbolicate::group::thread_in_question;
 
 /// Indices of what stands once in a table, in the order in which it came.
@@ -92,6 +94,8 @@ pub(super) struct StackRow<'a> {
     pub missing: Option<u64>,
     /// Count of the rows behind it that are the same, and enough to be folded.
     pub again: usize,
+    /// The callers that await the function of this row.
+    pub awaiting: Option<&'a Awaiting>,
 }
 
 /// Every source frame of a stack, innermost first, and the count of frames that are missing behind the last.
@@ -106,12 +110,29 @@ pub(super) fn rows(stack: &Stack) -> (Vec<StackRow<'_>>, Option<u64>) {
                 blamed,
                 missing: missing.take(),
                 again,
+                awaiting: None,
             });
+        }
+        if let Some(last) = rows.last_mut() {
+            last.awaiting = stack.awaiting(index);
         }
     }
     let len = stack.frames.len() as u64;
     let behind = stack.omitted.filter(|gap| gap.at >= len);
     (rows, behind.map(|gap| gap.count))
+}
+
+/// The sentence about a chain of async callers that ended before the task's first function.
+pub(super) fn chain_ends(tasks: &Awaiting) -> Option<String> {
+    match (tasks.end, tasks.callers.is_empty()) {
+        (AsyncEnd::Root, _) => None,
+        (AsyncEnd::Other, false) => Some("more callers may await; the chain stopped here".into()),
+        (AsyncEnd::Unknown | AsyncEnd::Other, true) => Some("who awaits it is not known".into()),
+        (end, _) => Some(format!(
+            "more callers may await; the chain stopped here: {}",
+            end.as_str()
+        )),
+    }
 }
 
 /// Returns the number of frames behind the one at `index` that are the same, where it is the first of them and they are
@@ -121,6 +142,9 @@ fn repeated(stack: &Stack, index: usize) -> usize {
         return 0;
     };
     let is_same = |other: &PhysicalFrame| (other.image, other.pc) == (first.image, first.pc);
+    if !stack.tasks.is_empty() {
+        return 0;
+    }
     let follows = index > 0 && stack.frames.get(index - 1).is_some_and(is_same);
     if follows || first.frames.len() > 1 {
         return 0;
@@ -132,13 +156,14 @@ fn repeated(stack: &Stack, index: usize) -> usize {
     if count < REPEATED { 0 } else { count }
 }
 
-/// Every source frame of a stack, outermost first, with its name.
+/// Every source frame of a stack, outermost first, with its name. Async callers are between the function that they await
+/// and the runtime that called it.
 pub(super) fn outermost<'a>(
     of: &'a Symbolicated,
     stack: &'a Stack,
     style: &'a Style,
 ) -> impl Iterator<Item = (String, Option<&'a Frame>, &'a PhysicalFrame)> {
-    let frames: Vec<Blamed<'a>> = each(stack).collect();
+    let frames: Vec<Blamed<'a>> = stack.joined().flat_map(each_of).collect();
     frames
         .into_iter()
         .rev()

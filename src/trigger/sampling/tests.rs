@@ -48,7 +48,14 @@ fn what_is_read_back_is_what_was_taken() {
                 2 => now[0] = next(5),
                 _ => {}
             }
-            samples.add(at, None, &stack(&now), None, WalkEnd::Root);
+            samples.add(
+                at,
+                None,
+                &stack(&now),
+                None,
+                WalkEnd::Root,
+                RawChains::default(),
+            );
             taken.push(now.clone());
             if next(3) == 0 {
                 written.extend(read(&mut samples, false, &mut before));
@@ -63,7 +70,14 @@ fn what_is_read_back_is_what_was_taken() {
 #[test]
 fn a_run_is_written_when_it_begins_and_its_rest_when_it_is_over() {
     let mut samples = Samples::new();
-    samples.add(0, None, &stack(&[2, 1]), None, WalkEnd::Root);
+    samples.add(
+        0,
+        None,
+        &stack(&[2, 1]),
+        None,
+        WalkEnd::Root,
+        RawChains::default(),
+    );
     assert_eq!(
         samples.next_section(false).map(|section| section.count),
         Some(1)
@@ -71,7 +85,14 @@ fn a_run_is_written_when_it_begins_and_its_rest_when_it_is_over() {
     samples.repeat(50);
     samples.repeat(100);
     assert_eq!(samples.next_section(false), None);
-    samples.add(150, None, &stack(&[3, 1]), None, WalkEnd::Root);
+    samples.add(
+        150,
+        None,
+        &stack(&[3, 1]),
+        None,
+        WalkEnd::Root,
+        RawChains::default(),
+    );
     let rest = samples.next_section(false).unwrap();
     assert_eq!((rest.count, rest.keep, rest.frames.len()), (2, 2, 0));
     assert_eq!(rest.at, 50, "when the stack was seen again");
@@ -82,8 +103,22 @@ fn a_run_is_written_when_it_begins_and_its_rest_when_it_is_over() {
 #[test]
 fn a_cut_walk_is_another_stack_than_a_whole_one_and_is_marked() {
     let mut samples = Samples::new();
-    samples.add(0, None, &stack(&[2, 1]), None, WalkEnd::Root);
-    samples.add(50, None, &stack(&[2, 1]), None, WalkEnd::Unreadable);
+    samples.add(
+        0,
+        None,
+        &stack(&[2, 1]),
+        None,
+        WalkEnd::Root,
+        RawChains::default(),
+    );
+    samples.add(
+        50,
+        None,
+        &stack(&[2, 1]),
+        None,
+        WalkEnd::Unreadable,
+        RawChains::default(),
+    );
     samples.repeat(100);
     let ends: Vec<_> = std::iter::from_fn(|| {
         let section = samples.next_section(true)?;
@@ -98,7 +133,14 @@ fn a_cut_walk_is_another_stack_than_a_whole_one_and_is_marked() {
 fn only_the_newest_are_kept_when_too_many_come_before_the_stall_is_certain() {
     let mut samples = Samples::new();
     for at in 0..100 {
-        samples.add(at, None, &stack(&[at, 1]), None, WalkEnd::Root);
+        samples.add(
+            at,
+            None,
+            &stack(&[at, 1]),
+            None,
+            WalkEnd::Root,
+            RawChains::default(),
+        );
     }
     let stacks = read(&mut samples, true, &mut Vec::new());
     assert_eq!(stacks.len(), RUNS);
@@ -108,13 +150,34 @@ fn only_the_newest_are_kept_when_too_many_come_before_the_stall_is_certain() {
 #[test]
 fn the_heaviest_is_the_longest_in_time_not_the_last() {
     let mut samples = Samples::new();
-    samples.add(0, None, &stack(&[90, 1]), None, WalkEnd::Root);
+    samples.add(
+        0,
+        None,
+        &stack(&[90, 1]),
+        None,
+        WalkEnd::Root,
+        RawChains::default(),
+    );
     for at in 1..=5 {
         // One call, seen at different places in it.
-        samples.add(at * 50, None, &stack(&[20 + at, 2, 1]), None, WalkEnd::Root);
+        samples.add(
+            at * 50,
+            None,
+            &stack(&[20 + at, 2, 1]),
+            None,
+            WalkEnd::Root,
+            RawChains::default(),
+        );
     }
     for at in 6..8 {
-        samples.add(at * 50, None, &stack(&[30, 3, 1]), None, WalkEnd::Root);
+        samples.add(
+            at * 50,
+            None,
+            &stack(&[30, 3, 1]),
+            None,
+            WalkEnd::Root,
+            RawChains::default(),
+        );
     }
     assert_eq!(samples.heaviest(), Some(key(stack(&[0, 2, 1]).iter())));
     for at in 0..1_000 {
@@ -124,6 +187,7 @@ fn the_heaviest_is_the_longest_in_time_not_the_last() {
             &stack(&[1, 1_000 + at]),
             None,
             WalkEnd::Root,
+            RawChains::default(),
         );
     }
     assert_eq!(
@@ -137,7 +201,14 @@ fn the_heaviest_is_the_longest_in_time_not_the_last() {
 fn a_deep_stack_keeps_both_ends_and_the_count_between() {
     let mut samples = Samples::new();
     let deep: Vec<u64> = (0..1_000).rev().collect();
-    samples.add(0, None, &stack(&deep), None, WalkEnd::Root);
+    samples.add(
+        0,
+        None,
+        &stack(&deep),
+        None,
+        WalkEnd::Root,
+        RawChains::default(),
+    );
     let deeper: Vec<u64> = (0..1_100).rev().collect();
     // The capture has left out 588 frames of this stack behind the first 448.
     let captured: Vec<u64> = [&deeper[..448], &deeper[1_036..]].concat();
@@ -145,8 +216,22 @@ fn a_deep_stack_keeps_both_ends_and_the_count_between() {
         at: 448,
         count: 588,
     };
-    samples.add(50, None, &stack(&captured), Some(gap), WalkEnd::Root);
-    samples.add(100, None, &stack(&[7, 1, 0]), None, WalkEnd::Root);
+    samples.add(
+        50,
+        None,
+        &stack(&captured),
+        Some(gap),
+        WalkEnd::Root,
+        RawChains::default(),
+    );
+    samples.add(
+        100,
+        None,
+        &stack(&[7, 1, 0]),
+        None,
+        WalkEnd::Root,
+        RawChains::default(),
+    );
     let first = samples.next_section(true).unwrap();
     let pcs: Vec<u64> = first.frames.iter().map(|frame| frame.pc).collect();
     assert_eq!(pcs, [&deep[..208], &deep[952..]].concat());

@@ -24,7 +24,7 @@ entry!(
     capture, answer, ["ret"], {}
 );
 
-/// The handler: a copy of the context and of the stack, and nothing else.
+/// The handler: a copy of the context and of the stack, and the work on it that the request brings.
 ///
 /// Nothing here is kept at the thread pointer, which may be 0: neither `errno`, nor a canary of libc's.
 ///
@@ -75,6 +75,7 @@ unsafe extern "C-unwind" fn answer(
             request.registers = unsafe { context::registers(context.cast()) };
             // SAFETY: as above.
             unsafe { copy::stack(request, start, context.cast()) };
+            copy::while_stopped(request, start);
             request.stopped = now().saturating_sub(start);
             let done = (generation << GENERATION) | DONE;
             if slot.state.swap(done, Ordering::AcqRel) & WAITING != 0 {

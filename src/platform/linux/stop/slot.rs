@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicU64};
 
 use super::super::context::REGISTERS;
+use crate::platform::surface::WhileStopped;
 
 /// Most stoppers of a process at a time.
 pub const SLOTS: usize = 32;
@@ -37,6 +38,12 @@ pub(super) struct CaptureRequest {
     /// Where the thread's alternate stack lies; empty without one.
     pub(super) alternate: Range<u64>,
     pub(super) parts: [StackPart; 2],
+    /// True if a copied stack may hold a word with the mark.
+    pub(super) marked: bool,
+    pub(super) work: Option<WhileStopped>,
+    /// Where the work's words go, and how many there are.
+    pub(super) notes: *mut u64,
+    pub(super) noted: usize,
     pub(super) stopped: u64,
     pub(super) cut: bool,
 }
@@ -77,6 +84,10 @@ pub(super) static SLOT: [CaptureSlot; SLOTS] = [const {
             registers: [0; REGISTERS],
             alternate: 0..0,
             parts: [StackPart::NONE; 2],
+            marked: false,
+            work: None,
+            notes: std::ptr::null_mut(),
+            noted: 0,
             stopped: 0,
             cut: false,
         }),

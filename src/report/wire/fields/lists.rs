@@ -10,7 +10,7 @@ use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde::{Deserialize, Serialize};
 
 use super::{Address, Nanos, Tried, lenient, tried};
-use crate::report::model::{Found, Frame, Frames, Value};
+use crate::report::model::{AsyncChain, AsyncEnd, Chains, Found, Frame, Frames, Value};
 
 /// A map, as a list of its entries in their order; one that can't be read is left out.
 struct Entries<V>(Vec<(String, V)>);
@@ -249,6 +249,59 @@ pub(crate) mod frames {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Frame>, D::Error> {
         rows::<Frame, _, D>(d)
+    }
+}
+
+/// A chain of async callers.
+#[derive(Serialize, Deserialize)]
+#[serde(rename = "AsyncChain")]
+struct ChainRow<C> {
+    frame: u64,
+    callers: C,
+    #[serde(default, deserialize_with = "lenient")]
+    end: AsyncEnd,
+}
+
+/// The addresses of a chain.
+struct Callers<'a>(&'a [u64]);
+
+impl Serialize for Callers<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut seq = s.serialize_seq(None)?;
+        let mut callers = self.0.iter();
+        callers.try_for_each(|caller| seq.serialize_element(&Address::from(*caller)))?;
+        seq.end()
+    }
+}
+
+impl From<ChainRow<List<Address>>> for AsyncChain {
+    fn from(row: ChainRow<List<Address>>) -> AsyncChain {
+        AsyncChain {
+            frame: row.frame,
+            callers: row.callers.0.into_iter().map(u64::from).collect(),
+            end: row.end,
+        }
+    }
+}
+
+/// Async callers: `[frame, callers, end]`.
+pub(crate) mod chains {
+    use super::*;
+
+    pub(crate) fn serialize<C: Chains, S: Serializer>(chains: &C, s: S) -> Result<S::Ok, S::Error> {
+        let chains = (0..chains.len()).filter_map(|index| chains.at(index));
+        let row = |(frame, callers, end)| ChainRow {
+            frame,
+            callers: Callers(callers),
+            end,
+        };
+        list(chains.map(row), s)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        d: D,
+    ) -> Result<Vec<AsyncChain>, D::Error> {
+        rows::<ChainRow<List<Address>>, _, D>(d)
     }
 }
 

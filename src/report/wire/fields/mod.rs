@@ -15,7 +15,7 @@ use serde::ser::{Serialize, Serializer};
 
 use super::TRIED;
 
-pub(crate) use lists::{breadcrumbs, extra, frames, gauges, marks, pairs, registers};
+pub(crate) use lists::{breadcrumbs, chains, extra, frames, gauges, marks, pairs, registers};
 pub(crate) use scalars::{Address, Id, IdText, Nanos, Raw, bytes, from_hex, image_id};
 
 /// A value, or nothing where it is of the wrong type and the deserializer puts up with that.

@@ -3,12 +3,14 @@
 
 use std::fmt::Write as _;
 
-use crate::symbolicate::blame::{Owner, owner};
+use crate::symbolicate::blame::{Blamed, Owner, each_of, owner};
 use crate::symbolicate::format::facts::count;
 use crate::symbolicate::format::plain::escape;
-use crate::symbolicate::format::stacks::{StackRow, rows};
+use crate::symbolicate::format::stacks::{StackRow, chain_ends, rows};
 use crate::symbolicate::format::{Excerpt, Style};
-use crate::symbolicate::frame::{Frame, Stack, Symbolicated, image_file_name};
+use crate::symbolicate::frame::{
+    Awaiting, Frame, PhysicalFrame, Stack, Symbolicated, image_file_name,
+};
 
 /// Frames of a stack that show their source code.
 const SHOWN: usize = 8;
@@ -56,6 +58,9 @@ pub(super) fn stack(
         let mut again = 0;
         for (owner, row) in run {
             rows.row(row, *owner == Owner::App);
+            if let Some(tasks) = row.awaiting {
+                rows.awaiting(tasks);
+            }
             if again > 0 {
                 again -= 1;
                 rows.page
@@ -110,7 +115,8 @@ impl Rows<'_> {
 
     fn row(&mut self, row: &StackRow<'_>, own: bool) {
         self.gap(row.missing);
-        self.line(row, own);
+        let number = row.number.to_string();
+        self.line(&number, row.blamed.physical, row.blamed.frame, own);
         let shows = own && self.shown < SHOWN;
         let excerpt = row.blamed.frame.filter(|_| shows);
         let excerpt = excerpt.and_then(|frame| Some((frame, self.excerpt(frame)?)));
@@ -120,13 +126,26 @@ impl Rows<'_> {
         }
     }
 
+    /// The callers that await a function.
+    fn awaiting(&mut self, tasks: &Awaiting) {
+        if !tasks.callers.is_empty() {
+            self.page.push_str("<p class=\"note\">awaited by</p>\n");
+        }
+        for Blamed { physical, frame } in tasks.callers.iter().flat_map(each_of) {
+            let own = owner(self.of, physical, frame) == Owner::App;
+            self.line("~", physical, frame, own);
+        }
+        if let Some(why) = chain_ends(tasks) {
+            let _ = writeln!(self.page, "<p class=\"note\">{why}</p>");
+        }
+    }
+
     fn excerpt(&self, frame: &Frame) -> Option<Excerpt> {
         let sources = self.style.sources.as_ref()?;
         sources.excerpt(frame.file.as_deref()?, frame.line?, AROUND)
     }
 
-    fn line(&mut self, row: &StackRow<'_>, own: bool) {
-        let (number, physical, frame) = (row.number, row.blamed.physical, row.blamed.frame);
+    fn line(&mut self, number: &str, physical: &PhysicalFrame, frame: Option<&Frame>, own: bool) {
         let image = self.of.image(physical);
         let name = match (frame.and_then(|frame| self.style.name(frame)), image) {
             (Some(name), _) => escape(name),

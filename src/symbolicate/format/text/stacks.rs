@@ -8,11 +8,11 @@ use anstyle::{AnsiColor, Style as Paint};
 use super::TextPage;
 use crate::report::limits;
 use crate::report::model::{EventKind, Image, Thread};
-use crate::symbolicate::blame::{Owner, each, handling, is_own, owner};
+use crate::symbolicate::blame::{Blamed, Owner, each, each_of, handling, is_own, owner};
 use crate::symbolicate::format::facts::{count, duration};
 use crate::symbolicate::format::plain;
-use crate::symbolicate::format::stacks::{heaviest, rows};
-use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, image_file_name};
+use crate::symbolicate::format::stacks::{chain_ends, heaviest, rows};
+use crate::symbolicate::frame::{Awaiting, Frame, PhysicalFrame, Stack, image_file_name};
 use crate::symbolicate::import::AWAITS;
 
 impl TextPage<'_> {
@@ -83,7 +83,14 @@ impl TextPage<'_> {
             if row.number < folded {
                 continue;
             }
-            self.frame(row.number, row.blamed.physical, row.blamed.frame);
+            self.frame(
+                &row.number.to_string(),
+                row.blamed.physical,
+                row.blamed.frame,
+            );
+            if let Some(tasks) = row.awaiting {
+                self.awaiting(tasks);
+            }
             if let again @ 1.. = row.again
                 && !self.style.verbose
             {
@@ -98,7 +105,20 @@ impl TextPage<'_> {
         }
     }
 
-    fn frame(&mut self, number: usize, physical: &PhysicalFrame, frame: Option<&Frame>) {
+    /// The callers that await a function, each at the line of its `await`.
+    fn awaiting(&mut self, tasks: &Awaiting) {
+        if !tasks.callers.is_empty() {
+            self.line("    (awaited by)");
+        }
+        for Blamed { physical, frame } in tasks.callers.iter().flat_map(each_of) {
+            self.frame("~", physical, frame);
+        }
+        if let Some(why) = chain_ends(tasks) {
+            self.line(&format!("    ({why})"));
+        }
+    }
+
+    fn frame(&mut self, number: &str, physical: &PhysicalFrame, frame: Option<&Frame>) {
         let image = self.of.image(physical);
         let name = image.map_or("???".into(), |image| plain(image_file_name(&image.name)));
         let named = frame.and_then(|frame| Some((frame, self.style.name(frame)?)));
