@@ -3,6 +3,8 @@
 mod capturer;
 mod cfi;
 mod compact;
+#[cfg(target_os = "linux")]
+mod elf_sections;
 mod engine;
 mod flow;
 mod images;

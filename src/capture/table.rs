@@ -290,6 +290,11 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
         && let Some(eh_frame) = super::cfi::eh_frame_of(&header).and_then(|svma| part(svma, None))
     {
         image = image.with_eh_frame(eh_frame, Some(header));
+    } else if let Contents::File { map, .. } = &facts.contents
+        && let Some(range) = super::elf_sections::eh_frame(AsRef::<[u8]>::as_ref(&**map))
+        && let Some(eh_frame) = part(range.start, Some(range.end - range.start))
+    {
+        image = image.with_eh_frame(eh_frame, None);
     }
     // The pages read so far are not the ones that captures will read.
     if let Contents::File { map, .. } = &facts.contents {

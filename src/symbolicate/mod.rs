@@ -56,7 +56,8 @@ pub use files::cache::Cache;
 #[cfg(feature = "debuginfod")]
 pub use files::debuginfod::{Debuginfod, Fetching};
 pub use frame::{
-    Frame, Missing, Owner, PhysicalFrame, Source, Stack, Symbolicated, id_text, image_file_name,
+    Awaiting, Frame, Missing, Owner, PhysicalFrame, Source, Stack, Symbolicated, id_text,
+    image_file_name,
 };
 pub use pc::Pc;
 pub use redact::redact;

@@ -138,6 +138,19 @@ fn is_op_as_printed(op: Op, mnemonic: &str, operands: &str) -> bool {
                 && operands.split(',').next_back().and_then(named) == Some(to)
                 && operands.starts_with(&number(value as i64))
         }
+        Op::Set(to, Written::Bits { of, keep, set }) if ["bts", "btr"].contains(&mnemonic) => {
+            let bit = !keep;
+            let is_set = if mnemonic == "bts" {
+                set == bit
+            } else {
+                set == 0
+            };
+            let place = number(bit.trailing_zeros().into());
+            bit.is_power_of_two()
+                && is_set
+                && to == of
+                && operands == format!("{place},%{}", name(to))
+        }
         Op::Set(to, Written::Bits { of, keep, set }) => {
             let mask = if mnemonic == "or" { set } else { keep };
             let is_whole = if mnemonic == "or" {

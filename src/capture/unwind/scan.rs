@@ -13,9 +13,11 @@ use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::registers::{Arch, Registers};
 
-/// Most bytes that are examined from a function's beginning, and instructions until its return.
+/// Most bytes that are examined from a function's beginning, and instructions until its first call.
 const BEFORE: u64 = 1 << 15;
 const BEHIND: usize = 512;
+/// Most instructions until its return: ciphers and codecs in assembly have loops that are unrolled over tens of KB.
+const TO_RETURN: usize = 1 << 14;
 
 /// Most beginnings of a function that are tried.
 const BEGINNINGS: u64 = 64;
@@ -190,7 +192,7 @@ pub(super) fn to_return(
     let mut at = registers.pc();
     let image = images.get(images.find(at)?)?;
     let mut machine = Machine::new(registers, known, memory);
-    for _ in 0..BEHIND {
+    for _ in 0..TO_RETURN {
         let i = instruction(image, at, budget)?;
         let behind = at.checked_add(i.length)?;
         at = match i.next {
@@ -292,6 +294,19 @@ mod tests {
             let function = BASE + 0x100..BASE + 0x100 + frame().len() as u64;
             let found = cfa_at(place, function, None, &mut follower, &mut memory, budget);
             assert_eq!(found, Some((cfa, true)), "{pc:#x}");
+        }
+    }
+
+    #[test]
+    fn a_return_that_is_far_is_found() {
+        for (nops, found) in [(10_000, true), (20_000, false)] {
+            let code: Vec<u8> = std::iter::repeat_n(0x90, nops).chain([0xc3]).collect();
+            let images = Images::new(vec![image(Arch::X86_64, BASE, 0x100, code)]);
+            let registers = Registers::x86_64(BASE + 0x100, STACK, 0);
+            let bytes = bytes_of(&[RETURN]);
+            let mut memory = StackCopy::new(STACK, &bytes);
+            let left = to_return(&images, (&registers, !0), &mut memory, &mut { BUDGET });
+            assert_eq!(left.map(|left| left.slot), found.then_some(STACK), "{nops}");
         }
     }
 
