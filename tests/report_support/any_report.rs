@@ -203,6 +203,7 @@ fn thread(u: &mut Unstructured<'_>) -> Result<Thread> {
         cpu: maybe(u, lasted)?,
         registers: list(u, 20, |u| Ok((u.arbitrary()?, u.arbitrary()?)))?,
         frames: list(u, 20, frame)?,
+        tasks: list(u, 3, chain)?,
         end: maybe(u, |u| Ok(*u.choose(&ENDS)?))?,
         omitted: maybe(u, omitted)?,
         extra: extra(u)?,
@@ -215,6 +216,15 @@ fn frame(u: &mut Unstructured<'_>) -> Result<Frame> {
         found: Found::from_code(u.arbitrary()?),
         image: u.arbitrary()?,
         name: u.arbitrary()?,
+    })
+}
+
+fn chain(u: &mut Unstructured<'_>) -> Result<AsyncChain> {
+    let ends = [AsyncEnd::Root, AsyncEnd::Limit, AsyncEnd::Unknown];
+    Ok(AsyncChain {
+        frame: u.arbitrary()?,
+        callers: list(u, 5, |u| Ok(u.arbitrary()?))?,
+        end: *u.choose(&ends)?,
     })
 }
 
@@ -245,6 +255,7 @@ fn sample(u: &mut Unstructured<'_>) -> Result<Sample> {
         count: u.arbitrary()?,
         keep: u.arbitrary()?,
         frames: list(u, 20, frame)?,
+        tasks: list(u, 3, chain)?,
         omitted: maybe(u, omitted)?,
         end: maybe(u, |u| Ok(*u.choose(&ENDS)?))?,
         extra: extra(u)?,
