@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::os::stop::with_lasting_handlers;
-use super::os::{action_now, entry, is_sent, is_without_address, put_default, send_again};
+use super::os::{entry, is_sent, is_without_address, kernel_action, put_default, send_again};
 use super::{ScarceStack, errno, process_id, set_errno};
 
 /// The highest signal number that a handler can be kept for.
@@ -167,7 +167,21 @@ pub fn restore(signal: i32) {
 
 /// Gives `signal` its default action.
 pub fn set_default(signal: i32) {
+    // SAFETY: an all-zero action is SIG_DFL without flags.
+    let default = unsafe { std::mem::zeroed() };
+    let _ = exchange(signal, Some(&default));
+}
+
+/// As [`set_default`], by the kernel itself where libc may fault.
+pub fn force_default(signal: i32) {
     put_default(signal);
+}
+
+/// Address of the handler of `signal` as it is now, and its flags; `None` where a sandbox denies the look. As libc has it:
+/// ThreadSanitizer keeps the app's handlers from the kernel.
+pub fn action_now(signal: i32) -> Option<(usize, i32)> {
+    let now = exchange(signal, None).ok()?;
+    Some((now.sa_sigaction, now.sa_flags))
 }
 
 /// Puts back the handlers of `signals` before, where ours is still in place: a
@@ -194,7 +208,7 @@ pub const NEEDED: i32 = libc::SA_SIGINFO | libc::SA_ONSTACK;
 
 /// Returns true if our handler is in place without the facts that it needs: signal(2) has put back its address alone.
 pub fn lacks_facts(signal: i32) -> bool {
-    action_now(signal).is_some_and(|(now, flags)| now == ours() && flags & libc::SA_SIGINFO == 0)
+    kernel_action(signal).is_some_and(|(now, flags)| now == ours() && flags & libc::SA_SIGINFO == 0)
 }
 
 /// Returns true if another handler than ours, of the app's own, is in place.

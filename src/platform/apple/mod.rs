@@ -55,7 +55,7 @@ pub fn thread_cpu(port: i32) -> u64 {
 }
 
 /// Address of the handler of `signal` as it is now, and its flags.
-pub fn action_now(signal: i32) -> Option<(usize, i32)> {
+pub fn kernel_action(signal: i32) -> Option<(usize, i32)> {
     let now = super::signals::exchange(signal, None).ok()?;
     Some((now.sa_sigaction, now.sa_flags))
 }

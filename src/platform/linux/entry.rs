@@ -14,10 +14,9 @@
 use std::arch::naked_asm;
 use std::ffi::c_void;
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::system_call::{KernelAction, SET_BYTES};
-use crate::platform::Thread;
 use crate::platform::forked::First;
 use crate::platform::signals;
 use crate::platform::stacks::{self, map_stack};
@@ -25,10 +24,11 @@ use crate::platform::stacks::{self, map_stack};
 /// A handler that has less left of an alternate stack goes to one of ours, bytes: the previous handler may raise a signal
 /// itself, whose frame is up to 11 KiB (AT_MINSIGSTKSZ with AMX).
 pub(super) const SCARCE: usize = 32 << 10;
-/// Where all of ours are in use, a handler still runs with so much, bytes.
-pub(super) const LEAST: usize = 6 << 10;
-/// Threads that may be in such handlers at a time.
-pub(super) const STACKS: usize = 32;
+/// A handler runs with so much where all of ours are in use, bytes: enough to see that it is started for ever.
+pub(super) const LEAST: usize = 2 << 10;
+/// Threads that may be in such handlers at a time, or have jumped out of one. An alternate stack at the same address as
+/// one that was left takes that one's.
+pub(super) const STACKS: usize = 64;
 /// The part that our handler runs on, in debug builds too, bytes.
 const UPPER: usize = 32 << 10;
 /// The part for signals that come meanwhile, bytes.
@@ -37,22 +37,19 @@ const LOWER: usize = 64 << 10;
 const TOUCHED: usize = 48 << 10;
 
 /// A stack for handlers.
-#[repr(C, align(32))]
+#[repr(C)]
 #[derive(Debug)]
 pub struct HandlerStack {
     /// Address of the alternate stack on which its user has started, which is a name of that thread; 0 while it is free.
     user: AtomicUsize,
     /// Its upper end; 0 before [`prepare`].
     top: AtomicUsize,
-    /// Id of that thread.
-    thread: AtomicU64,
 }
 
 pub(super) static STACK: [HandlerStack; STACKS] = [const {
     HandlerStack {
         user: AtomicUsize::new(0),
         top: AtomicUsize::new(0),
-        thread: AtomicU64::new(0),
     }
 }; STACKS];
 
@@ -89,26 +86,6 @@ impl HandlerStack {
         let top = self.top.load(Ordering::Relaxed);
         ((top - UPPER - LOWER) as *mut u8, LOWER)
     }
-
-    /// Notes the calling thread as its user. Frees stacks of threads that have ended where few are left: each was jumped
-    /// out of.
-    fn begin(&self) {
-        let this = Thread::current().id();
-        self.thread.store(this, Ordering::Relaxed);
-        let is_late = STACK
-            .iter()
-            .skip(STACKS / 2)
-            .any(|stack| std::ptr::eq(stack, self));
-        for stack in STACK.iter().filter(|_| is_late) {
-            let (user, thread) = (stack.user.load(Ordering::Acquire), &stack.thread);
-            let id = thread.load(Ordering::Relaxed);
-            if id != 0 && !Thread::from_id(id).is_alive() {
-                thread.store(0, Ordering::Relaxed);
-                let order = Ordering::Relaxed;
-                let _ = stack.user.compare_exchange(user, 0, order, order);
-            }
-        }
-    }
 }
 
 /// The stack that the kernel has started a handler on, where it is scarce, and ours on which the handler runs.
@@ -139,7 +116,6 @@ impl ScarceStack {
     /// Has signals of the calling thread come on a stack of ours from now on. The kernel puts the thread's own back where
     /// the handler returns; a thread whose previous handler jumps out keeps ours.
     pub fn leave_to_signals(self) {
-        self.stack.begin();
         let (start, size) = self.stack.for_signals();
         stacks::use_for_signals(start, size);
     }

@@ -48,7 +48,7 @@ pub fn set_errno(value: i32) {
 }
 
 /// Address of the handler of `signal` as it is now, and its flags; `None` where a sandbox denies the look.
-pub fn action_now(signal: i32) -> Option<(usize, i32)> {
+pub fn kernel_action(signal: i32) -> Option<(usize, i32)> {
     system_call::action(signal).map(|now| (now.handler, now.flags as i32))
 }
 

@@ -119,7 +119,7 @@ pub(super) fn handle(
             Then::Previous => arrived.decide(),
             Then::Decided => arrived.die_or_go_on(false),
             Then::Default => {
-                signals::set_default(signal);
+                signals::force_default(signal);
                 arrived.die_or_go_on(false);
             }
         }

@@ -15,7 +15,7 @@ pub(super) struct Arrived {
     pub frame: *mut c_void,
     /// Address on the stack on which the handler was started; what it calls there lies below.
     pub here: usize,
-    /// That stack, where it is scarce.
+    /// The scarce stack that the kernel has chosen, if it is one.
     pub scarce: Option<ScarceStack>,
 }
 

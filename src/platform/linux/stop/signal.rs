@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::StopError;
 use super::handler::capture;
-use crate::platform::linux::{action_now, context, entry};
-use crate::platform::signals::NEEDED;
+use crate::platform::linux::{context, entry};
+use crate::platform::signals::{NEEDED, action_now};
 use crate::platform::{SystemError, signals};
 
 /// The signal whose handler is ours; 0 before [`install`].

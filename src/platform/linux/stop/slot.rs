@@ -35,7 +35,7 @@ pub(super) struct CaptureRequest {
     pub(super) known: Range<u64>,
     pub(super) budget: u64,
     pub(super) registers: [u64; REGISTERS],
-    /// Where the thread's alternate stack lies; empty without one.
+    /// Range of the thread's alternate stack; empty without one.
     pub(super) alternate: Range<u64>,
     pub(super) parts: [StackPart; 2],
     /// True if a copied stack may hold a word with the mark.
