@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
 
+use super::blame::trap;
 use super::debug_files::DebugFiles;
 use super::frame::{Awaiting, Missing, PhysicalFrame, Stack, Symbolicated, image_file_name};
 use super::image_files::ImageFiles;
@@ -95,14 +96,25 @@ impl Symbolicator {
             let count = run.late;
             format!("the time for this report was up: {count} frames were not looked up")
         });
-        Symbolicated {
+        let mut symbolicated = Symbolicated {
             damage: late.into_iter().collect(),
             threads,
             samples,
             missing,
             report,
             known_owners: Default::default(),
-        }
+        };
+        give_reason(&mut symbolicated);
+        symbolicated
+    }
+}
+
+/// Takes the reason of a trap from the pseudo-function that the compiler put there: in optimized Swift it is nowhere else.
+fn give_reason(of: &mut Symbolicated) {
+    let crashed = of.report.threads.iter().position(|thread| thread.crashed);
+    let reason = crashed.and_then(|at| trap(of.threads.get(at)?));
+    if let (Some(event), Some(reason)) = (&mut of.report.event, reason) {
+        event.reason.get_or_insert_with(|| reason.to_string());
     }
 }
 

@@ -4,6 +4,7 @@
 //! library lies in the app's image, and is the library's all the same. Only a frame without a source
 //! file goes by its image and its name.
 
+mod code;
 mod file;
 mod name;
 mod throw;
@@ -13,6 +14,7 @@ use super::frame::{
     Frame, KnownOwners, PhysicalFrame, Source, Stack, Symbolicated, image_file_name,
 };
 use crate::report::EventKind;
+pub(crate) use code::{Code, code};
 use file::{is_package, kept_of_file, of_file, says_whose};
 use name::{kept_of_name, of_image};
 
@@ -84,10 +86,15 @@ pub(crate) fn each(stack: &Stack) -> impl Iterator<Item = Blamed<'_>> {
     stack.frames.iter().flat_map(each_of)
 }
 
-/// Every source frame of a physical one; of one without, that itself.
+/// Every source frame of a physical one; of one without, that itself. A pseudo-function is none.
 pub(crate) fn each_of(physical: &PhysicalFrame) -> impl Iterator<Item = Blamed<'_>> {
     let bare = physical.frames.is_empty().then_some(None);
-    let frames = bare.into_iter().chain(physical.frames.iter().map(Some));
+    let is_pseudo = |frame: &&Frame| frame.inlined && matches!(code(frame), Code::Pseudo(_));
+    let functions = physical
+        .frames
+        .iter()
+        .filter(move |frame| !is_pseudo(frame));
+    let frames = bare.into_iter().chain(functions.map(Some));
     frames.map(move |frame| Blamed { physical, frame })
 }
 
@@ -100,6 +107,9 @@ pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&
     let image = of.known_owners.of_image(of, physical);
     if image != Owner::App && !(physical.image.is_none() && frame.is_some_and(is_interpreted)) {
         return image;
+    }
+    if let Some(owner) = frame.and_then(of_swift) {
+        return owner;
     }
     let name = frame.and_then(|frame| frame.function.as_ref());
     let by_name = || match name {
@@ -117,6 +127,31 @@ pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&
         (Owner::Language, _) if is_moved(frame) => by_name(),
         (owner, _) => owner,
     }
+}
+
+/// The owner of a Swift function, or of what Swift's compiler makes: the function's module decides, whatever file the row
+/// names, which may be that of a caller. Packages are modules as the app's are: there the file decides.
+fn of_swift(frame: &Frame) -> Option<Owner> {
+    match code(frame) {
+        Code::Pseudo(_) | Code::SwiftLanguage => Some(Owner::Language),
+        Code::Swift(_) => {
+            let file = frame.file.as_ref().filter(|file| says_whose(file));
+            match file.map_or(Owner::App, |file| kept_of_file(file).0) {
+                Owner::Language => Some(Owner::App),
+                owner => Some(owner),
+            }
+        }
+        Code::Other => None,
+    }
+}
+
+/// Why the code traps, as a compiler says at the innermost frame of a stack.
+pub(crate) fn trap(stack: &Stack) -> Option<std::sync::Arc<str>> {
+    let frames = stack.frames.first()?.frames.iter();
+    frames.clone().find_map(|frame| match code(frame) {
+        Code::Pseudo(reason) => Some(reason),
+        _ => None,
+    })
 }
 
 /// Returns true if a row says no line of a function with a path, as of code that the compiler moved: its file may be of
@@ -316,6 +351,79 @@ mod tests {
             owned("memcpy", "../sysdeps/x86_64/memcpy.S", None),
             Language
         );
+    }
+
+    /// At -O the compiler inlines a function that is none, without a line of its own, where code traps.
+    #[test]
+    fn what_says_why_code_traps_is_not_blamed() {
+        let mut of = app(&["/opt/till/till"]);
+        let mut trapped = PhysicalFrame::bare(1, Found::Context, Some(0));
+        let inlined = |name: &str| Frame {
+            file: Some("/opt/till/<compiler-generated>".into()),
+            inlined: true,
+            ..Frame::named(name, name)
+        };
+        let function = "$e4main4RingV10difference33_D84986C8784D58FAC22AA7A4A9C32B49LLyS2i_SitF";
+        let check = "$eSlsE20_failEarlyRangeCheck_6boundsy5IndexQz_SnyADGtFSnySiG_Tt1g5";
+        // Inlined from Swift's library, with the caller's file.
+        let library = Frame {
+            file: Some("/opt/till/main.swift".into()),
+            line: Some(7),
+            ..inlined(check)
+        };
+        let own = Frame {
+            file: Some("/opt/till/main.swift".into()),
+            line: Some(7),
+            ..Frame::named(function, "Ring.difference(_:_:)")
+        };
+        trapped.frames = [
+            inlined("Swift runtime failure: Index out of range"),
+            library,
+            own,
+        ]
+        .into();
+        let stack = Stack {
+            frames: vec![trapped],
+            omitted: None,
+        };
+        assert_eq!(
+            blamed(&of, &stack).unwrap().name(&of),
+            "Ring.difference(_:_:)"
+        );
+        assert_eq!(each(&stack).count(), 2);
+        assert_eq!(trap(&stack).as_deref(), Some("Swift: Index out of range"));
+        of.threads = vec![stack];
+        of.report.threads = vec![Default::default()];
+        assert_eq!(
+            crate::symbolicate::group::normalised(&of),
+            ["Ring.difference(_:_:)"]
+        );
+    }
+
+    #[test]
+    fn swifts_runtime_is_not_the_apps_where_it_is_linked_statically() {
+        let of = app(&[
+            "/opt/till/till",
+            "/opt/till/lib/libdispatch.so",
+            "/opt/till/lib/libFoundation.so",
+        ]);
+        let owned = |name: &str, image| {
+            let mut physical = PhysicalFrame::bare(1, Found::UnwindInfo, Some(image));
+            physical.frames = [Frame::named(name, name)].into();
+            owner(&of, &physical, physical.frames.first())
+        };
+        for name in [
+            "swift_unexpectedError",
+            "_swift_runtime_on_report",
+            "swift::fatalErrorv(unsigned int, char const*, __va_list_tag*)",
+            "_dispatch_client_callout",
+            "async_MainTQ0_",
+        ] {
+            assert_eq!(owned(name, 0), Owner::Language, "{name}");
+        }
+        assert_eq!(owned("dispatch_main", 1), Owner::Language);
+        assert_eq!(owned("anything", 2), Owner::Language);
+        assert_eq!(owned("swiftly_done", 0), Owner::App);
     }
 
     /// Of a hook without line tables nothing says that it is not the app's.

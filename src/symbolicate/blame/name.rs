@@ -32,14 +32,15 @@ pub(super) fn kept_of_name(name: &Arc<str>) -> Owner {
 
 fn of_name(name: &str) -> Owner {
     #[rustfmt::skip]
-    const LANGUAGE: [&str; 32] = [
+    const LANGUAGE: [&str; 34] = [
         "std::", "core::", "alloc::", "panic_unwind::", "panic_abort::",
         // What Rust's library was built with; it brings no lines.
         "addr2line::", "adler2::", "compiler_builtins::", "gimli::", "hashbrown::", "miniz_oxide::",
         "object::read::", "rustc_demangle::", "std_detect::", "__gnu_cxx::", "_rdl_", "_rg_",
         "_rust_", "__rust_", "__rustc", "rust_begin_unwind", "rust_panic", "rust_eh_personality",
-        "__cxa_", "__libc_", "_Unwind_", "Swift.", "kfun:kotlin.", "generic specialization <",
-        "thunk for ", "partial apply for", "reabstraction thunk",
+        "__cxa_", "__libc_", "_Unwind_", "kfun:kotlin.",
+        // Swift's runtime and libdispatch, linked statically; the entry of an async program.
+        "swift_", "_swift_", "swift::", "dispatch_", "_dispatch_", "async_Main", "__swift_",
     ];
     let starts = |name: &str| LANGUAGE.iter().any(|prefix| name.starts_with(prefix));
     if name.starts_with("__CFRUNLOOP_IS_") {
@@ -93,7 +94,11 @@ fn of_name(name: &str) -> Owner {
 pub(super) fn of_image(of: &Symbolicated, image: &Image) -> Owner {
     let name = image_file_name(&image.name);
     // Apps that run on systems without Swift bring its runtime along; sanitizers come with the compiler.
-    let runtime = ["libswift", "libclang_rt.", "libc++", "libstdc++", "libstd-"];
+    #[rustfmt::skip]
+    let runtime = [
+        "libswift", "libclang_rt.", "libc++", "libstdc++", "libstd-", "libFoundation", "lib_Foundation", "libdispatch.",
+        "libBlocksRuntime.",
+    ];
     let is_library = name.contains(".dylib") || name.contains(".so");
     #[rustfmt::skip]
     let recorder = ["KSCrash", "CrashReporter", "Crashlytics", "FirebaseCrashlytics"];
@@ -150,7 +155,7 @@ language
     kfun:kotlin.collections.List#get
     miniz_oxide::inflate::core::decompress
     <gimli::read::line::LineRows<R> as core::fmt::Debug>::fmt
-    partial apply for closure #1 () -> () in main.foo() -> ()
+    swift_unexpectedError
 app
     <alloc::string::String as till::Price>::parse
     <till::Price as core::fmt::Display>::fmt

@@ -30,6 +30,15 @@ pub(super) fn group_name(name: &Arc<str>) -> GroupName {
     KNOWN.with(|known| known.of(name, find))
 }
 
+/// A Swift function's name as it is: argument labels are part of it.
+pub(super) fn swift_name(function: Arc<str>) -> GroupName {
+    GroupName {
+        is_entry: function.ends_with(".main()") || function.ends_with(".$main()"),
+        says_nothing: false,
+        plain: function,
+    }
+}
+
 /// Returns true if a function, by its [`plain_name`], is the entry point of a program.
 fn is_entry(name: &str) -> bool {
     matches!(

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::names::{GroupName, group_name, plain_name};
+use super::names::{GroupName, group_name, plain_name, swift_name};
 use crate::report::{EventKind, Report, Thread};
-use crate::symbolicate::blame::{Blamed, Owner, each, handling, owner};
+use crate::symbolicate::blame::{Blamed, Code, Owner, code, each, handling, owner};
 use crate::symbolicate::frame::{Stack, Symbolicated};
 use crate::symbolicate::import::LAST_EXCEPTION;
 
@@ -168,7 +168,10 @@ fn names(
     for frame in frames() {
         match frame.frame.and_then(|frame| frame.function.as_ref()) {
             Some(name) => {
-                let name = group_name(name);
+                let name = match frame.frame.map(code) {
+                    Some(Code::Swift(function)) => swift_name(function),
+                    _ => group_name(name),
+                };
                 if owners.is_some() && names.is_empty() && name.is_entry {
                     entry = Some(name.plain);
                 } else {

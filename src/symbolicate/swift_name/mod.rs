@@ -19,9 +19,9 @@ mod old;
 mod parse;
 mod print;
 mod summary;
+pub(crate) mod text;
 mod tree;
 
-#[allow(unused_imports)]
 pub(crate) use summary::{Role, Summary};
 use tree::{Id, Tree};
 
@@ -64,7 +64,6 @@ impl SwiftName {
     }
 
     /// What the name says of the code.
-    #[allow(dead_code)]
     pub(crate) fn summary(&self) -> Summary {
         summary::summary(&self.tree, self.root)
     }

@@ -8,7 +8,7 @@ use super::tree::{Id, Tree};
 const MAX_DEPTH: usize = 384;
 
 /// The kind of code that a name is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Role {
     /// A function, accessor or initializer.
     Function,
@@ -16,11 +16,12 @@ pub(crate) enum Role {
     Closure,
     /// Code and data that the compiler makes, of no function: metadata, witness tables, outlined copies,
     /// reabstraction thunks.
+    #[default]
     Glue,
 }
 
 /// What a parsed name says of the code, apart from its text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
     /// The kind of the innermost function that the name leads to.
     pub role: Role,
@@ -28,7 +29,7 @@ pub(crate) struct Summary {
     /// witness the conformance's.
     pub module: Option<String>,
     /// The function itself, in the simplified form: of a specialization, a merged version, a thunk, a part of an
-    /// async function that which they are of.
+    /// async function that which they are of. Closures of one function have the same text.
     pub function: Option<String>,
     /// True if the compiler made a version for certain types or arguments.
     pub is_specialized: bool,
@@ -40,14 +41,7 @@ pub(crate) struct Summary {
 
 /// The summary of a whole name.
 pub(super) fn summary(tree: &Tree, root: Id) -> Summary {
-    let mut found = Summary {
-        role: Role::Glue,
-        module: None,
-        function: None,
-        is_specialized: false,
-        is_thunk: false,
-        is_async_part: false,
-    };
+    let mut found = Summary::default();
     let Some(subject) = subject(tree, root, &mut found) else {
         return found;
     };
@@ -56,7 +50,7 @@ pub(super) fn summary(tree: &Tree, root: Id) -> Summary {
     if found.role != Role::Glue {
         found.function = match tree.kind(subject) {
             Kind::ProtocolWitness => witness(tree, subject),
-            _ => print::text(tree, subject),
+            _ => unnumbered(tree, subject),
         };
     }
     found
@@ -133,6 +127,21 @@ fn role(tree: &Tree, id: Id) -> Role {
     }
 }
 
+/// The text of a function, of a closure without its number.
+fn unnumbered(tree: &Tree, subject: Id) -> Option<String> {
+    let mut id = subject;
+    let mut text = String::new();
+    for _ in 0..MAX_DEPTH {
+        text.push_str(match tree.kind(id) {
+            Kind::ExplicitClosure => "closure in ",
+            Kind::ImplicitClosure => "implicit closure in ",
+            _ => return Some(text + &print::text(tree, id)?),
+        });
+        id = tree.child(id, 0)?;
+    }
+    None
+}
+
 /// The module that a declaration is in.
 fn module(tree: &Tree, subject: Id) -> Option<&str> {
     let mut id = subject;
@@ -184,14 +193,7 @@ fn innermost(tree: &Tree, id: Id, is_it: impl Fn(Kind) -> bool) -> Option<Id> {
 
 /// The name of a declaration alone, without what it is within: `init`, `add`, `total`.
 pub(super) fn base_name(tree: &Tree, root: Id) -> Option<&str> {
-    let mut unused = Summary {
-        role: Role::Glue,
-        module: None,
-        function: None,
-        is_specialized: false,
-        is_thunk: false,
-        is_async_part: false,
-    };
+    let mut unused = Summary::default();
     let mut id = subject(tree, root, &mut unused)?;
     for _ in 0..MAX_DEPTH {
         id = match tree.kind(id) {

@@ -148,7 +148,7 @@ fn a_summary_has_the_function_that_a_name_leads_to() {
             "$s4main3fooyySiFyyXEfU_TA.1",
             Closure,
             "main",
-            "closure #1 in foo(_:)",
+            "closure in foo(_:)",
         ),
         (
             "$s5Actor02MyA0C17testAsyncFunctionyyYaKFTQ1_",
@@ -221,4 +221,70 @@ fn a_summary_says_how_a_name_leads_there() {
     assert!(summary("$s4main1fSiyYaFTY0_").is_async_part);
     let plain = summary("$s4main3fooyyF");
     assert!(!plain.is_specialized && !plain.is_thunk && !plain.is_async_part);
+}
+
+/// As text, a name says the same but for its module.
+#[test]
+fn text_has_the_function_that_it_leads_to() {
+    use Role::{Closure, Function, Glue};
+    for (text, role, function) in [
+        ("Cart.add(_:to:)", Function, "Cart.add(_:to:)"),
+        ("specialized Cart.add(_:to:)", Function, "Cart.add(_:to:)"),
+        ("@objc Cart.add(_:to:)", Function, "Cart.add(_:to:)"),
+        (
+            "static Cart.< infix(_:_:)",
+            Function,
+            "static Cart.< infix(_:_:)",
+        ),
+        ("Cart.total.getter", Function, "Cart.total.getter"),
+        (
+            "partial apply for specialized closure #1 in foo(_:)",
+            Closure,
+            "closure in foo(_:)",
+        ),
+        (
+            "closure #2 in closure #1 in Cart.foo()",
+            Closure,
+            "closure in closure in Cart.foo()",
+        ),
+        (
+            "protocol witness for Source.next() in conformance Local",
+            Function,
+            "Local.next()",
+        ),
+        (
+            "protocol witness for Sequence.split(_:) in conformance <A> Enumerated<A>",
+            Function,
+            "Enumerated.split(_:)",
+        ),
+        ("thunk for @escaping @callee_guaranteed () -> ()", Glue, ""),
+        ("type metadata accessor for Cart", Glue, ""),
+        (
+            "generic specialization <Swift.Int> of till.Row.sum",
+            Function,
+            "till.Row.sum",
+        ),
+        (
+            "Swift._assertionFailure() -> Never",
+            Function,
+            "Swift._assertionFailure() -> Never",
+        ),
+    ] {
+        let found = super::text::summary(text).expect(text);
+        assert_eq!(found.role, role, "{text}");
+        assert_eq!(found.function.unwrap_or_default(), function, "{text}");
+    }
+    for text in [
+        "main",
+        "till::pay()",
+        "void till::Shop::open<int>(int)",
+        "foo(int, char)",
+        "foo()",
+        "-[Shop open:]",
+        "<app::Shop as core::fmt::Debug>::fmt",
+        "kfun:till.Shop#open(kotlin.Int){}kotlin.Unit",
+        "operator()",
+    ] {
+        assert_eq!(super::text::summary(text), None, "{text}");
+    }
 }

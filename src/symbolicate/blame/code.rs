@@ -1,0 +1,159 @@
+//! What a frame is, by its name: Swift's functions and what the compiler makes beside them, and pseudo-functions
+//! by which compilers say why code traps. Blame, groups, titles and profiles go by this; no other place looks into a Swift name.
+
+use std::sync::Arc;
+
+use crate::symbolicate::frame::Frame;
+use crate::symbolicate::kept::KnownTexts;
+use crate::symbolicate::swift_name::{Role, Summary, SwiftName, text};
+
+/// Modules of Swift's own libraries, which also an app's file can hold: they are linked statically, and generic functions are
+/// compiled into the app.
+#[rustfmt::skip]
+const LANGUAGE: [&str; 35] = [
+    "Swift", "_Concurrency", "_StringProcessing", "_RegexParser", "_Differentiation", "_Observation", "_Backtracing",
+    "_Volatile", "_Builtin_float", "Observation", "Synchronization", "Distributed", "RegexBuilder", "Runtime", "Cxx", "CxxStdlib",
+    "SwiftOnoneSupport", "Dispatch", "Foundation", "FoundationEssentials", "FoundationInternationalization",
+    "FoundationNetworking", "FoundationXML", "FoundationICU", "_FoundationICU", "_FoundationCollections",
+    "_FoundationCShims", "ObjectiveC", "Darwin", "Glibc", "Musl", "Builtin", "SwiftShims", "__C", "__C_Synthesized",
+];
+
+/// What a frame's name says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// No function: the text is why the code traps.
+    Pseudo(Arc<str>),
+    /// Of a Swift library, or made by Swift's compiler.
+    SwiftLanguage,
+    /// A function of another Swift module. All versions and parts of it, and closures of one function, have the same text.
+    Swift(Arc<str>),
+    Other,
+}
+
+/// What a frame is, by its name alone.
+pub(crate) fn code(frame: &Frame) -> Code {
+    thread_local! {
+        static KNOWN: KnownTexts<Code> = KnownTexts::default();
+    }
+    // Both are the same text where nothing was mangled.
+    match frame.mangled.as_ref().or(frame.function.as_ref()) {
+        Some(name) => KNOWN.with(|known| known.of(name, |name| of_name(name))),
+        None => Code::Other,
+    }
+}
+
+fn of_name(name: &str) -> Code {
+    if let Some(reason) = reason(name) {
+        return Code::Pseudo(reason.into());
+    }
+    if let Some(parsed) = SwiftName::parse(name) {
+        return of_summary(parsed.summary());
+    }
+    text::summary(name).map_or(Code::Other, of_summary)
+}
+
+fn of_summary(summary: Summary) -> Code {
+    let is_language = |module: &String| LANGUAGE.contains(&module.as_str());
+    match summary.function {
+        Some(function)
+            if summary.role != Role::Glue && !summary.module.as_ref().is_some_and(is_language) =>
+        {
+            Code::Swift(function.into())
+        }
+        _ => Code::SwiftLanguage,
+    }
+}
+
+/// The words of a pseudo-function that an optimizer inlines where code traps.
+fn reason(name: &str) -> Option<String> {
+    if let Some(text) = name.strip_prefix("Swift runtime failure: ") {
+        return Some(format!("Swift: {text}"));
+    }
+    // Clang's: a category, and a text.
+    let text = name.strip_prefix("__clang_trap_msg$")?;
+    Some(match text.split_once('$') {
+        Some((category, text)) => format!("{category}: {text}"),
+        None => text.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str) -> Code {
+        code(&Frame::named(name, name))
+    }
+
+    fn swift(function: &str) -> Code {
+        Code::Swift(function.into())
+    }
+
+    #[test]
+    fn a_pseudo_function_is_a_reason() {
+        let pseudo = |text: &str| Code::Pseudo(text.into());
+        assert_eq!(
+            of("Swift runtime failure: Index out of range"),
+            pseudo("Swift: Index out of range")
+        );
+        assert_eq!(
+            of("__clang_trap_msg$Undefined Behavior Sanitizer$Integer overflow"),
+            pseudo("Undefined Behavior Sanitizer: Integer overflow")
+        );
+        assert_eq!(of("main"), Code::Other);
+    }
+
+    /// The module decides, after all that stands around the function.
+    #[test]
+    fn a_swift_function_is_its_modules() {
+        for (name, expected) in [
+            (
+                "$e4main4RingV10difference33_D84986C8784D58FAC22AA7A4A9C32B49LLyS2i_SitF",
+                swift("Ring.difference(_:_:)"),
+            ),
+            (
+                "$e6Shapes5totalySix_xt_tAA5ShapeRzlFAA4RingV_Tg5",
+                swift("total<A>(_:)"),
+            ),
+            (
+                "$e4main7FailureOSQAASQ2eeoiySbx_xtFZTW",
+                swift("static Failure.== infix(_:_:)"),
+            ),
+            ("$s4main3fooyySiFyyXEfU_TA.1", swift("closure in foo(_:)")),
+            (
+                "$s5Actor02MyA0C17testAsyncFunctionyyYaKFTQ1_",
+                swift("MyActor.testAsyncFunction()"),
+            ),
+            (
+                "$s5Actor02MyA0C17testAsyncFunctionyyYaKF",
+                swift("MyActor.testAsyncFunction()"),
+            ),
+            // Compiled into the app: a generic function of Swift's library, its assertion, a thunk, an outlined copy.
+            (
+                "$eSlsE20_failEarlyRangeCheck_6boundsy5IndexQz_SnyADGtFSnySiG_Tt1g5",
+                Code::SwiftLanguage,
+            ),
+            (
+                "$es17_assertionFailure__4file4line5flagss5NeverOs12StaticStringV_A2HSus6UInt32VtF",
+                Code::SwiftLanguage,
+            ),
+            ("$sIeg_IyB_TR", Code::SwiftLanguage),
+            ("_T0SqWOC", Code::SwiftLanguage),
+            ("_$e6Shapes6CanvasCN", Code::SwiftLanguage),
+            // As text, of another recorder.
+            ("specialized Cart.add(_:to:)", swift("Cart.add(_:to:)")),
+            (
+                "closure #1 in Cart.add(_:of:)",
+                swift("closure in Cart.add(_:of:)"),
+            ),
+            (
+                "thunk for @escaping @callee_guaranteed () -> ()",
+                Code::SwiftLanguage,
+            ),
+            ("till::pay(int)", Code::Other),
+            ("_ZN4till3payEi", Code::Other),
+        ] {
+            assert_eq!(of(name), expected, "{name}");
+        }
+    }
+}

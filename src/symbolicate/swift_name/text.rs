@@ -1,0 +1,145 @@
+//! Simplified names as text, as reports of other recorders have them: what the tree says of a mangled name, as far as the
+//! text says it.
+
+use super::summary::{Role, Summary};
+
+/// What stands before a function of which the code is a version, a part or a thunk; the flag: it is a thunk.
+const BEFORE: [(&str, bool); 12] = [
+    ("specialized ", false),
+    ("merged ", false),
+    ("override ", false),
+    ("dynamic ", false),
+    ("@objc ", true),
+    ("@nonobjc ", true),
+    ("partial apply for ", true),
+    ("partial apply forwarder for ", true),
+    ("dispatch thunk of ", true),
+    ("curry thunk of ", true),
+    ("distributed thunk ", true),
+    ("back deployment fallback for ", true),
+];
+
+/// How code and data begin that are of no function.
+const GLUE: [&str; 12] = [
+    "thunk for ",
+    "reabstraction thunk ",
+    "outlined ",
+    "type metadata ",
+    "lazy ",
+    "protocol witness table ",
+    "associated type ",
+    "value witness table ",
+    "demangling cache ",
+    "nominal type descriptor ",
+    "one-time initialization ",
+    "partial apply",
+];
+
+/// The summary of a name in the simplified form; `None` for text that need not be Swift's.
+pub(crate) fn summary(text: &str) -> Option<Summary> {
+    let mut found = Summary::default();
+    let mut rest = text;
+    while let Some((before, is_thunk)) = BEFORE.iter().find(|(before, _)| rest.starts_with(before))
+    {
+        found.is_specialized |= *before == "specialized ";
+        found.is_thunk |= is_thunk;
+        rest = &rest[before.len()..];
+    }
+    // The full form, as older tools print it.
+    if rest.starts_with("generic specialization <") {
+        found.is_specialized = true;
+        rest = rest.rsplit_once("> of ")?.1;
+    }
+    let is_marked = rest.len() < text.len();
+    if rest.starts_with("Swift.") {
+        found.role = Role::Function;
+        found.module = Some("Swift".to_owned());
+        found.function = Some(rest.to_owned());
+        return Some(found);
+    }
+    if GLUE.iter().any(|glue| rest.starts_with(glue)) {
+        return Some(found);
+    }
+    if let Some(witness) = rest.strip_prefix("protocol witness for ") {
+        let (requirement, conforming) = witness.split_once(" in conformance ")?;
+        found.is_thunk = true;
+        found.role = Role::Function;
+        found.function = Some(witness_of(requirement, conforming));
+    } else if closure(rest).is_some() {
+        let mut function = String::new();
+        while let Some((kind, within)) = closure(rest) {
+            function.push_str(kind);
+            function.push_str(" in ");
+            rest = within;
+        }
+        found.role = Role::Closure;
+        found.function = Some(function + rest);
+    } else if is_marked || is_function(rest) {
+        found.role = Role::Function;
+        found.function = Some(rest.to_owned());
+    } else {
+        return None;
+    }
+    Some(found)
+}
+
+/// `static Equatable.== infix(_:_:)` of `Failure` is `static Failure.== infix(_:_:)`.
+fn witness_of(requirement: &str, conforming: &str) -> String {
+    let of = conforming.split(" : ").next().unwrap_or(conforming);
+    // Without the signature before the type, and its own arguments.
+    let of = of.rsplit("> ").next().unwrap_or(of);
+    let of = of.split('<').next().unwrap_or(of);
+    let (modifier, entity) = match requirement.strip_prefix("static ") {
+        Some(entity) => ("static ", entity),
+        None => ("", requirement),
+    };
+    match entity.split_once('.') {
+        Some((_, name)) => format!("{modifier}{of}.{name}"),
+        None => requirement.to_owned(),
+    }
+}
+
+/// `closure #1 in openScreen(_:)`, without the number, and what it is in.
+fn closure(text: &str) -> Option<(&'static str, &str)> {
+    for kind in ["closure", "implicit closure"] {
+        let Some(numbered) = text
+            .strip_prefix(kind)
+            .and_then(|rest| rest.strip_prefix(" #"))
+        else {
+            continue;
+        };
+        let (number, within) = numbered.split_once(" in ")?;
+        return number
+            .bytes()
+            .all(|byte| byte.is_ascii_digit())
+            .then_some((kind, within));
+    }
+    None
+}
+
+/// Returns true for a name with argument labels, `Cart.add(_:to:)`, or of a type's function or accessor without
+/// arguments, `Cart.total()`.
+fn is_function(text: &str) -> bool {
+    let Some((name, labels)) = text
+        .strip_suffix(')')
+        .and_then(|text| text.rsplit_once('('))
+    else {
+        return [
+            ".getter",
+            ".setter",
+            ".modify",
+            ".read",
+            ".deinit",
+            ".__deallocating_deinit",
+        ]
+        .iter()
+        .any(|end| text.ends_with(end));
+    };
+    let is_label =
+        |label: &str| !label.is_empty() && label.bytes().all(|byte| !b" ,<>*&".contains(&byte));
+    let labels = match labels.strip_suffix(':') {
+        Some(labels) => labels.split(':').all(is_label),
+        None => labels.is_empty() && name.contains('.'),
+    };
+    labels && !name.contains("::") && !name.is_empty()
+}
