@@ -196,7 +196,7 @@ fn prologue(image: &LoadedImage, pc: u64) -> Option<Pushed> {
     }
 }
 
-/// How far the stack pointer moves until arm64 code returns or jumps away, if no branch or call comes before.
+/// The distance by which the stack pointer moves until arm64 code returns or jumps away, if no branch or call comes before.
 fn cfa_ahead(code: &[u8], pc: u64) -> Option<i64> {
     let sp = Arch::Arm64.sp() as u8;
     let mut moved = 0i64;
@@ -253,7 +253,7 @@ fn around(images: &Images, arch: Arch, pc: u64) -> Option<Around> {
     }
 }
 
-/// So many bytes of code from so far before an address.
+/// Bytes of code from a place before an address.
 fn code_at(images: &Images, pc: u64, back: u64, length: usize) -> Option<&[u8]> {
     let image = images.get(images.find(pc)?)?;
     image.instructions(pc.checked_sub(back)?, length)

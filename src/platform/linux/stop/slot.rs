@@ -41,7 +41,7 @@ pub(super) struct CaptureRequest {
     /// True if a copied stack may hold a word with the mark.
     pub(super) marked: bool,
     pub(super) work: Option<WhileStopped>,
-    /// Where the work's words go, and how many there are.
+    /// Room for the work's words, and the count of them.
     pub(super) notes: *mut u64,
     pub(super) noted: usize,
     pub(super) stopped: u64,
