@@ -51,9 +51,9 @@ use std::cell::OnceCell;
 
 use super::draft::{Draft, Node, Tree};
 use super::fields::Fields;
-use super::lines::{
-    counted, image_line, looks_like_a_node, sample_node, sample_thread, spindump_node,
-    spindump_thread,
+use super::lines::image_line;
+use super::nodes::{
+    counted, looks_like_a_node, sample_node, sample_thread, spindump_node, spindump_thread,
 };
 use super::text::LabelledText;
 use super::{Layout, LineNumbers, names, starts_a_line, values};

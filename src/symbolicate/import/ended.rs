@@ -47,7 +47,8 @@ pub(super) fn reason(termination: &mut Fields) -> Option<String> {
     let namespace = termination.text("namespace");
     let code = termination.unsigned("code").map(code_text);
     let indicator = termination.text("indicator");
-    let by = termination.text("byProc");
+    // The kernel's own handler of exceptions says nothing.
+    let by = termination.text("byProc").filter(|by| by != "exc handler");
     let mut first = match namespace.as_deref() {
         // The indicator has both in words.
         Some("SIGNAL") if indicator.is_some() => String::new(),

@@ -1,9 +1,8 @@
-//! Single lines of Apple's texts: frames of stacks, nodes of trees, threads, images.
+//! Single lines of Apple's texts: frames of stacks, images.
 
-use super::draft::{Node, frame};
 use super::fields::Fields;
 use super::{names, values};
-use crate::report::{Image, Thread, Value};
+use crate::report::{Image, Value};
 
 /// A line of a stack.
 #[derive(Debug)]
@@ -149,7 +148,7 @@ const ARCHS: [&str; 9] = [
 const PAGE: u64 = 0x1000;
 
 /// `till.c:14`, under the keys by which `recorded.rs` finds them; nothing of any other text.
-fn source(text: &str) -> Fields {
+pub(super) fn source(text: &str) -> Fields {
     let mut fields = Fields::default();
     if let Some((file, line)) = text.trim().rsplit_once(':')
         && let Ok(line) = line.parse()
@@ -228,113 +227,6 @@ fn without_package(path: &str) -> &str {
         .map_or(path, |(path, _)| path.trim_end())
 }
 
-/// A thread of a call graph; all that stands about it is kept.
-fn thread(id: u64, about: &str, name: Option<String>, main: bool) -> Thread {
-    Thread {
-        id,
-        main,
-        name,
-        extra: vec![("about".into(), Value::Text(about.to_owned()))],
-        ..Thread::default()
-    }
-}
-
-/// `1234   DispatchQueue_1: com.apple.main-thread  (serial)`, `1234: worker`, behind `Thread_`.
-pub(super) fn sample_thread(rest: &str) -> Thread {
-    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    let about = rest[digits..].trim();
-    let name = about.split_once(": ").map_or(about, |(_, name)| name);
-    let name = name.split("  (").next().unwrap_or(name);
-    let name = name.trim_start_matches(':').trim();
-    let main = name == "com.apple.main-thread";
-    let name = Some(name.to_owned()).filter(|name| !name.is_empty());
-    thread(rest[..digits].parse().unwrap_or(0), about, name, main)
-}
-
-/// `1a2b    DispatchQueue "com.apple.main-thread"(1)    20 samples (1-20)    priority 46 (base 46)`,
-/// or with `Thread name "…"`, behind `Thread 0x`.
-pub(super) fn spindump_thread(rest: &str) -> Thread {
-    let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
-    let quoted = |label: &str| {
-        let (_, behind) = rest.split_once(label)?;
-        let (name, _) = behind.split_once('"')?;
-        Some(name.to_owned())
-    };
-    let queue = quoted("DispatchQueue \"");
-    let main = queue.as_deref() == Some("com.apple.main-thread");
-    let name = quoted("Thread name \"").or(queue);
-    let id = u64::from_str_radix(&rest[..digits], 16).unwrap_or(0);
-    thread(id, rest[digits..].trim(), name, main)
-}
-
-/// The column of a line's count, the count, and what it counts.
-pub(super) fn counted(line: &str) -> Option<(usize, u64, &str)> {
-    let start = line.trim_start_matches([' ', '+', '!', ':', '|']);
-    let digits = start.bytes().take_while(u8::is_ascii_digit).count();
-    let what = start[digits..].strip_prefix(' ')?;
-    let count = start[..digits].parse().ok()?;
-    Some((line.len() - start.len(), count, what.trim()))
-}
-
-/// `main  (in kiosk) + 32  [0x104c3c55c]  kiosk.c:7`; of several addresses in one function, the first.
-pub(super) fn sample_node(count: u64, what: &str) -> Option<Node> {
-    let (front, behind) = what.rsplit_once(" [0x")?;
-    let (addresses, behind) = behind.split_once(']').unwrap_or((behind, ""));
-    let digits = addresses.split(',').next()?;
-    let pc = values::number(&format!("0x{digits}"))?;
-    let (name, place) = front.split_once("  (in ").unwrap_or((front, ""));
-    let (image, offsets) = place.rsplit_once(')').unwrap_or((place, ""));
-    let offset = offsets.trim().strip_prefix("+ ");
-    let offset = offset.and_then(|offset| offset.split(',').next()?.trim().parse().ok());
-    let name = names::function(name.trim(), offset);
-    Some(Node {
-        parent: None,
-        count,
-        frame: frame(pc, None, name.map(str::to_owned)),
-        image: Some((image.to_owned(), 0)),
-        left: source(behind),
-        first: None,
-    })
-}
-
-/// `  15  main + 32 (kiosk.c:26 in kiosk + 1372) [0x104c3c55c] 1-15`, and the column of its count. Frames of the
-/// kernel, behind a `*`, are left out.
-pub(super) fn spindump_node(line: &str) -> Option<(usize, Node)> {
-    let start = line.trim_start();
-    let digits = start.bytes().take_while(u8::is_ascii_digit).count();
-    let count: u64 = start[..digits].parse().ok()?;
-    let what = start[digits..].strip_prefix(' ')?.trim_start();
-    let (what, behind) = what.rsplit_once(" [")?;
-    let (address, range) = behind.split_once(']')?;
-    let pc = values::number(address).filter(|_| is_address(address))?;
-    let (name, place) = what.rsplit_once(" (").unwrap_or((what, ""));
-    let (place, image) = place.split_once(" in ").unwrap_or(("", place));
-    let image = image.trim_end_matches(')').rsplit_once(" + ");
-    let image = image.and_then(|(image, offset)| {
-        let base = pc.checked_sub(values::number(offset)?)?;
-        Some((image.to_owned(), base))
-    });
-    let (name, offset) = name.rsplit_once(" + ").unwrap_or((name, ""));
-    let name = names::function(name.trim(), values::number(offset));
-    let first = range.trim().split(['-', ',']).next();
-    let first = first.and_then(|n| n.parse::<u64>().ok());
-    let node = Node {
-        parent: None,
-        count,
-        frame: frame(pc, None, name.map(str::to_owned)),
-        image,
-        left: source(place),
-        first: first.map(|first| first.saturating_sub(1)),
-    };
-    Some((line.len() - start.len(), node))
-}
-
-/// A count and a name, as frames of a tree have them; kernel frames, behind a `*`, don't count.
-pub(super) fn looks_like_a_node(line: &str) -> bool {
-    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    digits > 0 && line[digits..].starts_with(' ') && line.contains(" (") && line.contains(" + ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -387,47 +279,5 @@ mod tests {
         )
         .expect("an image");
         assert_eq!((image.id.len(), image.arch), (16, None));
-    }
-
-    #[test]
-    fn lines_of_a_call_graph() {
-        let (column, count, what) = counted(
-            "    + ! : | 15 -[Till sum:]  (in kiosk) + 32,40  [0x104c3c55c,0x104c3c564]  till.m:7",
-        )
-        .unwrap();
-        assert_eq!((column, count), (12, 15));
-        let found = sample_node(count, what).unwrap().frame;
-        assert_eq!(
-            (found.pc, found.name.as_deref()),
-            (0x104c3c55c, Some("-[Till sum:]"))
-        );
-        let (_, count, what) =
-            counted("  2 ???  (in kiosk)  load address 0x104c3c000 + 0x55c  [0x104c3c55c]")
-                .unwrap();
-        assert_eq!(sample_node(count, what).unwrap().frame.name, None);
-    }
-
-    #[test]
-    fn lines_of_a_tree() {
-        let (column, found) =
-            spindump_node("    15  main + 32 (kiosk.c:26 in kiosk + 1372) [0x104c3c55c] 3-15")
-                .unwrap();
-        assert_eq!((column, found.count, found.first), (4, 15, Some(2)));
-        assert_eq!(
-            (found.frame.pc, found.frame.name.as_deref()),
-            (0x104c3c55c, Some("main"))
-        );
-        for name in [
-            "thunk for () -> ()",
-            "void (anonymous namespace)::f<int>(int)",
-        ] {
-            let line = format!("  2  {name} + 12 (f.cpp:7 in kiosk + 1364) [0x104c3c55c] 1-2");
-            let (_, found) = spindump_node(&line).unwrap();
-            assert_eq!(found.frame.name.as_deref(), Some(name));
-        }
-        let (_, found) = spindump_node("  2  ??? (kiosk + 1372) [0x104c3c55c]").unwrap();
-        assert_eq!((found.frame.name, found.first), (None, None));
-        assert!(spindump_node("   *3  ??? (kernel + 4321) [0xfffffe0007a0] 3-5").is_none());
-        assert!(spindump_node("  Thread 0x1a2b").is_none());
     }
 }
