@@ -18,7 +18,7 @@ pub struct Member {
     pub kind: EventKind,
     /// The [`normalised`] stack, innermost first.
     pub stack: Vec<String>,
-    /// What ended the app, where the system says so by a code: `FRONTBOARD 0x8BADF00D`.
+    /// The code by which the system ended the app, where there is one: `FRONTBOARD 0x8BADF00D`.
     pub ended_by: Option<String>,
     /// The report's file or source.
     pub origin: String,

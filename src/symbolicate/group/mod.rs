@@ -54,7 +54,7 @@ pub struct Group {
     pub kind: EventKind,
     /// The normalised stack, innermost first.
     pub stack: Vec<String>,
-    /// What ended the app, where the system says so by a code: `FRONTBOARD 0x8BADF00D`.
+    /// The code by which the system ended the app, where there is one: `FRONTBOARD 0x8BADF00D`.
     pub ended_by: Option<String>,
     /// Number of reports.
     pub count: u64,

@@ -6,7 +6,9 @@ use super::draft::{Draft, frame};
 use super::fields::{Fields, keep_frames};
 use super::lines::{Line, image_line, stack_line};
 use super::text::LabelledText;
-use super::titles::{ExceptionStack, Section, ThreadTitleKind, known_label, thread_title, title};
+use super::titles::{
+    ExceptionStack, TextSection, ThreadTitleKind, known_label, thread_title, title,
+};
 use super::{Layout, LineNumbers, names, starts_a_line, values};
 use crate::report::{DamageKind, EventKind, Image, Reading, Thread, Value};
 use crate::symbolicate::recorded::SYMBOL_OFFSET;
@@ -51,7 +53,7 @@ pub(super) fn read(text: &str, header: Fields, lines: LineNumbers<'_>) -> Readin
 /// own stack of it, this one is kept as a thread.
 pub(super) fn stack_in_words(draft: &mut Draft, text: &str, number: usize) {
     let mut crash = CrashText {
-        section: Section::Exception(ExceptionStack::Specific(number as u64)),
+        section: TextSection::Exception(ExceptionStack::Specific(number as u64)),
         ..CrashText::default()
     };
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -65,7 +67,7 @@ struct CrashText {
     page: LabelledText,
     threads: Vec<Thread>,
     current: Option<usize>,
-    section: Section,
+    section: TextSection,
     /// Stacks of exceptions.
     thrown: BTreeMap<ExceptionStack, (Thread, FrameFields)>,
     /// True if the line above is of a function that was inlined.
@@ -101,25 +103,25 @@ impl CrashText {
             return;
         }
         if let Some(section) = title(trimmed) {
-            self.has_list |= section == Section::Images;
+            self.has_list |= section == TextSection::Images;
             self.section = section;
-            if section == Section::Other {
+            if section == TextSection::Other {
                 self.page.keep(line);
             }
             return;
         }
         let section = self.section;
         match section {
-            Section::Message | Section::Reason if known_label(trimmed).is_some() => {
-                self.section = Section::Labels;
+            TextSection::Message | TextSection::Reason if known_label(trimmed).is_some() => {
+                self.section = TextSection::Labels;
                 self.label(line);
             }
-            Section::Message => self.page.message.push(trimmed.to_owned()),
-            Section::Reason => self.page.reason.push(trimmed.to_owned()),
-            Section::Thread | Section::Exception(_) => self.stack_line(line, number),
-            Section::Registers if self.registers(trimmed) => {}
-            Section::Images if is_image => {}
-            Section::Labels | Section::Other => self.label(line),
+            TextSection::Message => self.page.message.push(trimmed.to_owned()),
+            TextSection::Reason => self.page.reason.push(trimmed.to_owned()),
+            TextSection::Thread | TextSection::Exception(_) => self.stack_line(line, number),
+            TextSection::Registers if self.registers(trimmed) => {}
+            TextSection::Images if is_image => {}
+            TextSection::Labels | TextSection::Other => self.label(line),
             _ => self.page.keep(line),
         }
     }
@@ -132,9 +134,9 @@ impl CrashText {
             quoted && message.last().is_some_and(|line| !line.ends_with('\''))
         };
         self.section = match self.section {
-            Section::Message if is_open() => Section::Message,
-            Section::Images => Section::Images,
-            _ => Section::Labels,
+            TextSection::Message if is_open() => TextSection::Message,
+            TextSection::Images => TextSection::Images,
+            _ => TextSection::Labels,
         };
     }
 
@@ -142,11 +144,13 @@ impl CrashText {
         if let Some((key, value)) = known_label(line.trim()) {
             match key {
                 "Application Specific Information" => {
-                    self.section = Section::Message;
+                    self.section = TextSection::Message;
                     self.page.message.push(value.to_owned());
                     return;
                 }
-                "Termination Reason" | "Termination Description" => self.section = Section::Reason,
+                "Termination Reason" | "Termination Description" => {
+                    self.section = TextSection::Reason
+                }
                 _ => {}
             }
         }
@@ -159,7 +163,7 @@ impl CrashText {
         let trimmed = line.trim();
         if let Some(found) = stack_line(trimmed) {
             self.frame(found);
-        } else if let Section::Exception(of) = self.section
+        } else if let TextSection::Exception(of) = self.section
             && trimmed.starts_with('(')
         {
             self.bare_addresses(of, trimmed);
@@ -180,11 +184,11 @@ impl CrashText {
             ThreadTitleKind::Name(name) => {
                 let at = self.fresh(title.number);
                 self.threads[at].name = Some(name.to_owned()).filter(|n| !n.is_empty());
-                self.section = Section::Labels;
+                self.section = TextSection::Labels;
             }
             ThreadTitleKind::Registers => {
                 self.current = Some(self.numbered(title.number));
-                self.section = Section::Registers;
+                self.section = TextSection::Registers;
             }
             ThreadTitleKind::Frames {
                 is_about,
@@ -193,7 +197,7 @@ impl CrashText {
             } => {
                 if !unknown.is_empty() {
                     // A message may have such a line.
-                    if self.section == Section::Message {
+                    if self.section == TextSection::Message {
                         return false;
                     }
                     self.page.unread_titles.push(number);
@@ -205,7 +209,7 @@ impl CrashText {
                     thread.name = Some(name.to_owned());
                 }
                 self.current = Some(at);
-                self.section = Section::Thread;
+                self.section = TextSection::Thread;
             }
         }
         true
@@ -261,7 +265,7 @@ impl CrashText {
             return;
         }
         let (thread, left) = match (self.section, self.current) {
-            (Section::Exception(of), _) => {
+            (TextSection::Exception(of), _) => {
                 let (thread, left) = self.thrown.entry(of).or_default();
                 (thread, left)
             }

@@ -175,6 +175,26 @@ pub(super) fn add_note(reason: &mut Option<String>, note: Option<String>) {
     });
 }
 
+/// `KERN_INVALID_ADDRESS` of `KERN_INVALID_ADDRESS at 0x0000000000000010`.
+pub(super) fn code_name(subtype: &str) -> Option<String> {
+    let word = subtype.split_whitespace().next()?;
+    let is_name = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_';
+    (word.len() > 3 && word.bytes().all(is_name)).then(|| word.to_owned())
+}
+
+pub(super) fn fault_address(
+    kind: Option<&str>,
+    subtype: Option<&str>,
+    codes: &[u64],
+) -> Option<u64> {
+    let named = subtype.and_then(|text| text.split(" at ").nth(1));
+    let named = named.and_then(|text| values::number(text.split_whitespace().next()?));
+    named.or_else(|| match kind {
+        Some("EXC_BAD_ACCESS") => codes.get(1).copied(),
+        _ => None,
+    })
+}
+
 /// `NSRangeException` of `*** Terminating app due to uncaught exception 'NSRangeException', reason: '…'`.
 pub(super) fn thrown_name(message: &str) -> Option<&str> {
     let (_, behind) = message.split_once("uncaught exception ")?;

@@ -109,34 +109,14 @@ fn event(draft: &mut Draft, body: &mut Fields) {
     let derived = kind.as_deref().filter(|_| !is_note);
     if let Some(signal) = draft.signal(None, signal, derived) {
         signal.code = codes.first().map_or(0, |code| *code as i64);
-        signal.code_name = subtype.as_deref().and_then(code_name);
-        signal.address = fault_address(kind.as_deref(), subtype.as_deref(), &codes);
+        signal.code_name = subtype.as_deref().and_then(ended::code_name);
+        signal.address = ended::fault_address(kind.as_deref(), subtype.as_deref(), &codes);
     }
     let subtype = subtype.map(|text| ("subtype".to_owned(), Value::Text(text)));
     let raw = raw.map(|raw| ("raw_codes".to_owned(), raw));
     let extra = &mut draft.event().extra;
     extra.extend(subtype.into_iter().chain(raw));
     extra.extend(exception.into_extra());
-}
-
-/// `KERN_INVALID_ADDRESS` of `KERN_INVALID_ADDRESS at 0x0000000000000010`.
-pub(super) fn code_name(subtype: &str) -> Option<String> {
-    let word = subtype.split_whitespace().next()?;
-    let is_name = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_';
-    (word.len() > 3 && word.bytes().all(is_name)).then(|| word.to_owned())
-}
-
-pub(super) fn fault_address(
-    kind: Option<&str>,
-    subtype: Option<&str>,
-    codes: &[u64],
-) -> Option<u64> {
-    let named = subtype.and_then(|text| text.split(" at ").nth(1));
-    let named = named.and_then(|text| values::number(text.split_whitespace().next()?));
-    named.or_else(|| match kind {
-        Some("EXC_BAD_ACCESS") => codes.get(1).copied(),
-        _ => None,
-    })
 }
 
 /// `asi`: by image, the lines that libraries left for the report.

@@ -358,7 +358,7 @@ fn read_document(
     Ok((vec![reading], body.end, fault.or(body.damage)))
 }
 
-/// What an `.ips` is that has no stacks, by its header: cut or whole.
+/// Names the `.ips` that has no stacks, cut or whole, by its header.
 fn without_stacks(header: &Fields) -> Option<&'static str> {
     let kind = match header.get("bug_type")? {
         Value::Text(kind) => kind.as_str(),

@@ -25,7 +25,7 @@ fn is_placeholder(name: &str) -> bool {
         || PLACEHOLDERS.contains(&name)
         || name.starts_with("__hidden#")
         || is_uuid(name)
-        || super::lines::is_address(name)
+        || super::values::is_address(name)
 }
 
 /// Eight, four, four, four and twelve hexadecimal digits.

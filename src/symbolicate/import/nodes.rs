@@ -1,7 +1,7 @@
 //! Single lines of Apple's trees of sampled stacks: threads, nodes.
 
 use super::draft::{Node, frame};
-use super::lines::{is_address, source};
+use super::lines::source;
 use super::{names, values};
 use crate::report::{Thread, Value};
 
@@ -83,7 +83,7 @@ pub(super) fn spindump_node(line: &str) -> Option<(usize, Node)> {
     let what = start[digits..].strip_prefix(' ')?.trim_start();
     let (what, behind) = what.rsplit_once(" [")?;
     let (address, range) = behind.split_once(']')?;
-    let pc = values::number(address).filter(|_| is_address(address))?;
+    let pc = values::number(address).filter(|_| values::is_address(address))?;
     let (name, place) = what.rsplit_once(" (").unwrap_or((what, ""));
     let (place, image) = place.split_once(" in ").unwrap_or(("", place));
     let image = image.trim_end_matches(')').rsplit_once(" + ");

@@ -4,7 +4,6 @@
 use super::draft::Draft;
 use super::ended::ExceptionKind;
 use super::fields::Fields;
-use super::ips::{code_name, fault_address};
 use super::parts::{HeadPaths, joined};
 use super::{Layout, LineNumbers, ended, values};
 use crate::report::{DamageKind, EventKind, Reading, Value, limits};
@@ -19,7 +18,7 @@ const HEAD: HeadPaths = HeadPaths {
     ..HeadPaths::NONE
 };
 
-/// What is not of a stack in a text.
+/// The labels and lines of a text that belong to no stack.
 #[derive(Default)]
 pub(super) struct LabelledText {
     pub labels: Fields,
@@ -135,8 +134,8 @@ impl LabelledText {
         let derived = Some(name.as_str()).filter(|_| kind.is_some() && !is_note);
         if let Some(signal) = draft.signal(None, signal, derived) {
             signal.code = numbers.first().map_or(0, |code| *code as i64);
-            signal.code_name = words.and_then(code_name);
-            signal.address = fault_address(Some(&name), words, &numbers);
+            signal.code_name = words.and_then(ended::code_name);
+            signal.address = ended::fault_address(Some(&name), words, &numbers);
         }
         extra.extend(codes.map(|codes| ("exception_codes", codes)));
         extra.extend(subtype.map(|text| ("subtype", text)));

@@ -2,7 +2,7 @@
 
 /// The part of the text that a line is in.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) enum Section {
+pub(super) enum TextSection {
     /// Labels.
     #[default]
     Labels,
@@ -53,19 +53,19 @@ pub(super) fn known_label(line: &str) -> Option<(&str, &str)> {
 }
 
 /// The part that begins behind a title which has nothing else in its line.
-pub(super) fn title(line: &str) -> Option<Section> {
+pub(super) fn title(line: &str) -> Option<TextSection> {
     const SPECIFIC: &str = "Application Specific Backtrace ";
     if let Some(number) = line.strip_prefix(SPECIFIC) {
         let number = number.trim_end_matches(':').parse().ok()?;
-        return Some(Section::Exception(ExceptionStack::Specific(number)));
+        return Some(TextSection::Exception(ExceptionStack::Specific(number)));
     }
     if is_images_title(line) {
-        return Some(Section::Images);
+        return Some(TextSection::Images);
     }
     Some(match line {
-        "Application Specific Information:" => Section::Message,
-        "Dyld Error Message:" => Section::Reason,
-        "Last Exception Backtrace:" => Section::Exception(ExceptionStack::Last),
+        "Application Specific Information:" => TextSection::Message,
+        "Dyld Error Message:" => TextSection::Reason,
+        "Last Exception Backtrace:" => TextSection::Exception(ExceptionStack::Last),
         "Application Specific Signatures:"
         | "Application Specific Diagnostics:"
         | "Error Formulating Crash Report:"
@@ -75,7 +75,7 @@ pub(super) fn title(line: &str) -> Option<Section> {
         | "Filtered syslog:"
         | "Global Trace Buffer (reverse chronological seconds):"
         | "Full Report"
-        | "EOF" => Section::Other,
+        | "EOF" => TextSection::Other,
         _ => return None,
     })
 }

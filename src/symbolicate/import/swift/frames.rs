@@ -2,22 +2,22 @@
 
 use crate::report::{Image, Value};
 use crate::symbolicate::import::fields::Fields;
-use crate::symbolicate::import::lines::{is_address, stack_line};
+use crate::symbolicate::import::lines::stack_line;
 use crate::symbolicate::import::{names, values};
 use crate::symbolicate::recorded::SYMBOL_OFFSET;
 
-/// How a frame's address is meant.
+/// The meaning of a frame's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FrameKind {
     ProgramCounter,
     ReturnAddress,
-    /// Where an async function goes on that awaits the one before it.
+    /// The address at which an async function goes on that awaits the one before it.
     AsyncResume,
 }
 
 /// A row of a stack.
 #[derive(Debug)]
-pub(super) enum Row {
+pub(super) enum BacktraceRow {
     Frame {
         kind: FrameKind,
         inlined: bool,
@@ -29,10 +29,10 @@ pub(super) enum Row {
 
 /// `  1 [ra] [system] 0x00007f22538f961f NAME + 302 in IMAGE at FILE:LINE:COLUMN`; `first` is the address of a frame without
 /// one.
-pub(super) fn row(line: &str, first: u64) -> Option<Row> {
+pub(super) fn row(line: &str, first: u64) -> Option<BacktraceRow> {
     let line = line.trim();
     if let Some(rest) = line.strip_prefix("...") {
-        return Some(Row::Omitted(number_within(rest)));
+        return Some(BacktraceRow::Omitted(number_within(rest)));
     }
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     let rest = line[digits..].strip_prefix([' ', '\t'])?;
@@ -41,7 +41,7 @@ pub(super) fn row(line: &str, first: u64) -> Option<Row> {
     }
     let mut rest = rest.trim_start();
     if let Some(rest) = rest.strip_prefix("...") {
-        return Some(Row::Omitted(number_within(rest)));
+        return Some(BacktraceRow::Omitted(number_within(rest)));
     }
     let (mut kind, mut inlined) = (None, false);
     while let Some((mark, behind)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -55,7 +55,7 @@ pub(super) fn row(line: &str, first: u64) -> Option<Row> {
         rest = behind.trim_start();
     }
     let word = rest.split(' ').next().unwrap_or("");
-    let address = values::number(word).filter(|_| is_address(word));
+    let address = values::number(word).filter(|_| values::is_address(word));
     let what = match address {
         Some(_) => rest[word.len()..].trim(),
         None => rest,
@@ -67,7 +67,7 @@ pub(super) fn row(line: &str, first: u64) -> Option<Row> {
     let is_first = line[..digits].bytes().all(|c| c == b'0') || inlined;
     let pc = address.or(Some(first).filter(|_| is_first)).unwrap_or(0);
     fields.push("instruction_addr", Value::Unsigned(pc));
-    Some(Row::Frame {
+    Some(BacktraceRow::Frame {
         kind: kind.unwrap_or(FrameKind::ProgramCounter),
         inlined,
         fields,
@@ -173,7 +173,7 @@ pub(super) fn registers(line: &str) -> Vec<(String, u64)> {
         let (name, rest) = group.split_once(' ')?;
         let word = rest.trim().split(' ').next()?;
         let is_name = name.len() < 8 && name.bytes().all(|c| c.is_ascii_alphanumeric());
-        let value = values::number(word).filter(|_| is_name && is_address(word))?;
+        let value = values::number(word).filter(|_| is_name && values::is_address(word))?;
         Some((name.to_owned(), value))
     };
     groups.map_while(pair).collect()

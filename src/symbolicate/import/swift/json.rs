@@ -1,6 +1,6 @@
 //! A backtrace in JSON, as `SWIFT_BACKTRACE=format=json` writes it.
 
-use super::frames::{FrameKind, Row, source};
+use super::frames::{BacktraceRow, FrameKind, source};
 use super::message_of;
 use super::report::{CrashFacts, SwiftThread, add_thread, event, name};
 use crate::report::time::wall;
@@ -59,11 +59,11 @@ pub(super) fn read(mut fields: Fields, before: &[String]) -> Reading {
     draft.finish(Layout::Swift, fields)
 }
 
-fn row(value: Value) -> Option<Row> {
+fn row(value: Value) -> Option<BacktraceRow> {
     let mut frame = Fields::of(value);
     let kind = match frame.text("kind").as_deref() {
-        Some("omittedFrames") => return Some(Row::Omitted(frame.unsigned("count"))),
-        Some("truncated") => return Some(Row::Omitted(None)),
+        Some("omittedFrames") => return Some(BacktraceRow::Omitted(frame.unsigned("count"))),
+        Some("truncated") => return Some(BacktraceRow::Omitted(None)),
         Some("programCounter") => FrameKind::ProgramCounter,
         Some("asyncResumePoint") => FrameKind::AsyncResume,
         _ => FrameKind::ReturnAddress,
@@ -85,7 +85,7 @@ fn row(value: Value) -> Option<Row> {
     if let (Some(file), Some(line)) = (file, line) {
         source(&mut fields, &file, line, place.unsigned("column"));
     }
-    Some(Row::Frame {
+    Some(BacktraceRow::Frame {
         kind,
         inlined,
         fields,

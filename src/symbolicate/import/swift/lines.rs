@@ -3,7 +3,7 @@
 /// Takes colours and prefixes from lines, one after the other.
 #[derive(Default)]
 pub(super) struct LogLines {
-    /// What stood in front of the first mark of a backtrace.
+    /// The text in front of the latest mark of a backtrace.
     prefix: String,
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::frames::{FrameKind, Row, image, registers, row, runtime_row, thread_title};
+use super::frames::{BacktraceRow, FrameKind, image, registers, row, runtime_row, thread_title};
 use super::message_of;
 use crate::report::{EventKind, Found, Image, Omitted, Reading, Signal, Thread, Value, WalkEnd};
 use crate::symbolicate::frame::image_file_name;
@@ -13,7 +13,7 @@ use crate::symbolicate::symbolicator::is_system;
 
 /// The part of the text that is being read.
 #[derive(Clone, Copy, PartialEq)]
-enum Part {
+enum BacktracePart {
     Head,
     Thread,
     Registers,
@@ -27,7 +27,7 @@ const RUNTIME: &str = "Current stack trace:";
 
 /// A backtrace being read.
 pub(super) struct SwiftReport {
-    part: Part,
+    part: BacktracePart,
     facts: CrashFacts,
     /// The number of the signal, and where it came.
     signal: Option<(u64, u64)>,
@@ -37,7 +37,7 @@ pub(super) struct SwiftReport {
     bases: BTreeMap<String, u64>,
 }
 
-/// What is known of a death, in either layout.
+/// The facts of a death, in either layout.
 #[derive(Default)]
 pub(super) struct CrashFacts {
     /// `Illegal instruction`, `Swift runtime failure: …`
@@ -54,7 +54,7 @@ pub(super) struct CrashFacts {
 #[derive(Default)]
 pub(super) struct SwiftThread {
     pub thread: Thread,
-    pub rows: Vec<Row>,
+    pub rows: Vec<BacktraceRow>,
 }
 
 impl SwiftReport {
@@ -65,7 +65,7 @@ impl SwiftReport {
             return None;
         }
         let mut report = SwiftReport {
-            part: Part::Head,
+            part: BacktracePart::Head,
             facts: CrashFacts {
                 message: message_of(&before()),
                 ..CrashFacts::default()
@@ -76,7 +76,7 @@ impl SwiftReport {
             bases: BTreeMap::new(),
         };
         if is_runtimes {
-            report.part = Part::Runtime;
+            report.part = BacktracePart::Runtime;
             report.threads.push(SwiftThread {
                 thread: Thread {
                     crashed: true,
@@ -91,7 +91,7 @@ impl SwiftReport {
 
     /// Reads a line; false if it is none of this backtrace's any more.
     pub fn line(&mut self, line: &str) -> bool {
-        if self.part == Part::Runtime {
+        if self.part == BacktracePart::Runtime {
             return self.runtime_line(line);
         }
         let trimmed = line.trim();
@@ -109,7 +109,7 @@ impl SwiftReport {
             return true;
         }
         if let Some((id, name, crashed)) = thread_title(trimmed) {
-            self.part = Part::Thread;
+            self.part = BacktracePart::Thread;
             self.threads.push(SwiftThread {
                 thread: Thread {
                     id,
@@ -123,9 +123,9 @@ impl SwiftReport {
             return true;
         }
         if trimmed == "Registers:" {
-            self.part = Part::Registers;
+            self.part = BacktracePart::Registers;
         } else if trimmed.starts_with("Images") && trimmed.ends_with(':') {
-            self.part = Part::Images;
+            self.part = BacktracePart::Images;
         } else if trimmed.starts_with("Backtrace took ") {
             return false;
         } else {
@@ -137,22 +137,24 @@ impl SwiftReport {
     /// Reads a row, a register or an image.
     fn fact(&mut self, line: &str) {
         match self.part {
-            Part::Images => self.images.extend(image(line)),
-            Part::Thread | Part::Registers => {
+            BacktracePart::Images => self.images.extend(image(line)),
+            BacktracePart::Thread | BacktracePart::Registers => {
                 let first = self.signal.map_or(0, |(_, pc)| pc);
                 let registers = registers(line);
                 let crashed = match self.part {
-                    Part::Registers => self.threads.iter_mut().find(|of| of.thread.crashed),
+                    BacktracePart::Registers => {
+                        self.threads.iter_mut().find(|of| of.thread.crashed)
+                    }
                     _ => self.threads.last_mut(),
                 };
                 let Some(of) = crashed else { return };
                 if !registers.is_empty() {
                     of.thread.registers.extend(registers);
-                } else if self.part == Part::Thread {
+                } else if self.part == BacktracePart::Thread {
                     of.rows.extend(row(line, first));
                 }
             }
-            Part::Head | Part::Runtime => {}
+            BacktracePart::Head | BacktracePart::Runtime => {}
         }
     }
 
@@ -163,7 +165,7 @@ impl SwiftReport {
         if let (Some(base), Some(name)) = (base, fields.peek("image")) {
             self.bases.insert(name.to_owned(), base);
         }
-        self.threads[0].rows.push(Row::Frame {
+        self.threads[0].rows.push(BacktraceRow::Frame {
             kind: FrameKind::ReturnAddress,
             inlined: false,
             fields,
@@ -301,7 +303,7 @@ pub(super) fn add_thread(draft: &mut Draft, of: SwiftThread) {
     let (mut frames, mut found) = (Vec::new(), Vec::new());
     for row in of.rows {
         match row {
-            Row::Frame {
+            BacktraceRow::Frame {
                 kind,
                 inlined,
                 mut fields,
@@ -317,11 +319,11 @@ pub(super) fn add_thread(draft: &mut Draft, of: SwiftThread) {
                 }
                 frames.push(fields.into_raw());
             }
-            Row::Omitted(Some(count)) if count > 0 => {
+            BacktraceRow::Omitted(Some(count)) if count > 0 => {
                 let at = found.len() as u64;
                 thread.omitted = Some(Omitted { at, count });
             }
-            Row::Omitted(_) => thread.end = Some(WalkEnd::Truncated),
+            BacktraceRow::Omitted(_) => thread.end = Some(WalkEnd::Truncated),
         }
     }
     draft.put_frames(&mut thread, frames);
