@@ -418,6 +418,22 @@ fn a_folder_is_made_for_its_user_alone_and_a_shared_one_is_refused() {
         assert!(status.unwrap().success());
         drop(install(&made, false, false).unwrap());
     }
+    // A folder above it in which all may rename what is not theirs.
+    let above = temporary.path().join("above");
+    let below = above.join("own/reports");
+    fs::create_dir_all(&below).unwrap();
+    for (mode, is_refused) in [(0o777, true), (0o1777, false), (0o755, false)] {
+        fs::set_permissions(&above, fs::Permissions::from_mode(mode)).unwrap();
+        fs::set_permissions(&below, fs::Permissions::from_mode(0o700)).unwrap();
+        let refused = install(&below, false, false).err();
+        assert_eq!(refused.is_some(), is_refused, "{mode:o}");
+        let Some(InstallError::SharedDirectory { mend, .. }) = &refused else {
+            continue;
+        };
+        let status = std::process::Command::new("sh").args(["-c", mend]).status();
+        assert!(status.unwrap().success());
+        drop(install(&below, false, false).unwrap());
+    }
     if !is_root() {
         return;
     }
@@ -431,7 +447,7 @@ fn a_folder_is_made_for_its_user_alone_and_a_shared_one_is_refused() {
     drop(install(&link, false, false).unwrap());
     std::os::unix::fs::lchown(&link, Some(STRANGER), None).unwrap();
     let error = install(&link, false, false).unwrap_err();
-    assert!(error.to_string().contains("chown -h 0 '"), "{error}");
+    assert!(error.to_string().contains("sudo rm '"), "{error}");
     // Nor is one followed that takes the place of a folder that was removed since.
     let [gone, elsewhere] = ["gone", "elsewhere"].map(|name| temporary.path().join(name));
     let monitor = install(&gone, false, false).unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{InstallError, Monitor, MonitorBuilder};
 use super::{panics, reports};
 use crate::capture::{CaptureLimits, ImageTable};
-use crate::platform::directory::{Directory, Others};
+use crate::platform::directory::{Directory, Others, open_above};
 use crate::platform::folder::Folder;
 use crate::platform::stacks::ensure_alternate_stack;
 use crate::platform::{Thread, abort, fresh_id, open_for_reports, process_mark, user};
@@ -88,11 +88,15 @@ fn open_folder(path: &Path, may_be_shared: bool, room: u32) -> Result<Folder, In
 
 /// The command by which a folder is this user's alone.
 fn mend(others: Others, path: &Path) -> String {
-    let path = path.to_string_lossy().replace('\'', r"'\''");
+    let quoted = |path: &Path| path.to_string_lossy().replace('\'', r"'\''");
+    let above = open_above(path).unwrap_or_default();
+    let (path, above) = (quoted(path), quoted(&above));
     match others {
         Others::Write => format!("chmod go-w '{path}'"),
         Others::Own => format!("sudo chown {} '{path}'", user()),
-        Others::Link => format!("sudo chown -h {} '{path}'", user()),
+        // To own a stranger's link would be to go where it leads.
+        Others::Link => format!("sudo rm '{path}'"),
+        Others::Above => format!("chmod o-w '{above}'"),
     }
 }
 

@@ -9,13 +9,34 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::descriptors::{self, Opened};
 use super::errno;
 use super::kept::{FileFacts, Kept};
 
 pub use super::kept::Others;
+
+fn is_strangers_link(meta: &std::fs::Metadata) -> bool {
+    meta.is_symlink() && ![0, super::user()].contains(&meta.uid())
+}
+
+/// The folder on the way to `path` in which all may rename what is not theirs, or the link there that another user has
+/// made: whoever changes it changes what the path leads to.
+pub fn open_above(path: &Path) -> Option<PathBuf> {
+    const STICKY: u32 = 0o1000;
+    let is_open = |above: &&Path| {
+        let is_wide = |meta: std::fs::Metadata| meta.mode() & (STICKY | 0o002) == 0o002;
+        std::fs::metadata(above).is_ok_and(is_wide)
+            || std::fs::symlink_metadata(above).is_ok_and(|named| is_strangers_link(&named))
+    };
+    let paths = [std::path::absolute(path).ok(), path.canonicalize().ok()];
+    let mut above = paths
+        .iter()
+        .flatten()
+        .flat_map(|path| path.ancestors().skip(1));
+    above.find(is_open).map(Path::to_owned)
+}
 
 /// A folder that stays the same one whatever takes its name.
 #[derive(Debug)]
@@ -49,8 +70,8 @@ impl Directory {
         let facts = self.fd.get().and_then(FileFacts::of);
         let others = facts.map_err(io::Error::from_raw_os_error)?.others();
         let named = std::fs::symlink_metadata(path)?;
-        let is_trusted = !named.is_symlink() || [0, super::user()].contains(&named.uid());
-        Ok(others.or((!is_trusted).then_some(Others::Link)))
+        let others = others.or(is_strangers_link(&named).then_some(Others::Link));
+        Ok(others.or_else(|| open_above(path).map(|_| Others::Above)))
     }
 
     /// Opens a file of our own, with the flags of `open(2)`.

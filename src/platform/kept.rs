@@ -65,6 +65,8 @@ pub enum Others {
     Own,
     /// Another user, who has made the link that leads to it.
     Link,
+    /// All, who may rename a folder above it: see [`open_above`](super::directory::open_above).
+    Above,
     /// Those of its group, or all, by its mode.
     Write,
 }

@@ -54,7 +54,7 @@ pub use os::stop;
 pub use os::threads;
 pub use os::threads::Thread;
 pub use os::vitals;
-pub use os::{errno, open_for_reports, provide_stacks, set_errno};
+pub use os::{errno, is_dumpable, open_for_reports, provide_stacks, set_errno};
 pub use surface::{Power, ThreadName};
 
 /// The id of this process, as the kernel knows it now: a child of `fork` has its own. Signal-safe.

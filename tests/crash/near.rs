@@ -13,6 +13,11 @@ pub fn trials() -> Tests {
     tests(&[
         ("memory_near_the_crash_is_reported_by_choice", by_choice),
         ("memory_near_the_crash_is_left_out_otherwise", left_out),
+        #[cfg(target_os = "linux")]
+        (
+            "memory_that_the_kernel_keeps_from_the_user_is_withheld",
+            withheld,
+        ),
     ])
 }
 
@@ -28,6 +33,18 @@ pub fn role(role: &str, folder: &Path) -> bool {
                 .crash(Crash::default().near_memory(true))
                 .install()
                 .unwrap();
+            write_with_texts_in_registers();
+        }
+        #[cfg(target_os = "linux")]
+        "not_dumpable" => {
+            let _monitor = Monitor::builder("crash test", "1.0")
+                .directory(folder)
+                .crash(Crash::default().near_memory(true))
+                .install()
+                .unwrap();
+            // As after the exec of a program with file capabilities.
+            // SAFETY: no pointers.
+            assert_eq!(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) }, 0);
             write_with_texts_in_registers();
         }
         "not_near" => {
@@ -86,6 +103,19 @@ fn by_choice() {
     let at = usize::try_from(sp.unwrap().1 - stack.at).unwrap();
     assert_eq!(stack.bytes[at..at + 8], MARK.to_le_bytes());
     assert_eq!(near("address"), None, "nothing is mapped there");
+}
+
+#[cfg(target_os = "linux")]
+fn withheld() {
+    let memory = play("not_dumpable").report().memory;
+    let [only] = &memory[..] else {
+        panic!("{memory:?}")
+    };
+    assert_eq!(
+        (&*only.of, only.at, &only.bytes[..]),
+        ("withheld", 0, &[][..])
+    );
+    assert_eq!(only.text.as_deref(), Some("the process is not dumpable"));
 }
 
 fn left_out() {

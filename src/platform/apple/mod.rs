@@ -27,6 +27,16 @@ pub fn provide_stacks() {}
 /// Opens what reports are read from: the kernel gives it without files. Not signal-safe.
 pub fn open_for_reports() {}
 
+/// Returns true if other processes of this user may read the memory of this one: not that of a set-user-id program.
+/// Signal-safe: issetugid(2) only traps.
+pub fn is_dumpable() -> bool {
+    unsafe extern "C" {
+        fn issetugid() -> libc::c_int;
+    }
+    // SAFETY: no arguments.
+    unsafe { issetugid() == 0 }
+}
+
 /// The calling thread's `errno`.
 pub fn errno() -> i32 {
     // SAFETY: libc gives a valid pointer to the calling thread's own errno.

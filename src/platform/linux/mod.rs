@@ -35,6 +35,15 @@ pub fn provide_stacks() {
     thread_stacks::give_to_all();
 }
 
+/// Returns true if the kernel lets other processes of this user read the memory of this one: not that of a program with
+/// set-user-id or file capabilities. Signal-safe: one system call.
+///
+/// Source: prctl(2), `PR_SET_DUMPABLE`.
+pub fn is_dumpable() -> bool {
+    // SAFETY: no pointers.
+    unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_DUMPABLE, 0, 0, 0, 0) == 1 }
+}
+
 /// The calling thread's `errno`.
 pub fn errno() -> i32 {
     // SAFETY: libc gives a valid pointer to the calling thread's own errno.

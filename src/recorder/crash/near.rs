@@ -4,7 +4,7 @@
 //! Signal-safe throughout. Every read is checked: what cannot be read is left out.
 
 use crate::capture::Registers;
-use crate::platform::memory;
+use crate::platform::{is_dumpable, memory};
 use crate::recorder::{Recording, ReportBuffers};
 use crate::report::NearMemoryView;
 
@@ -40,6 +40,10 @@ pub(super) fn write(
         };
         recording.write(buffers, |writer| writer.section(&view));
     };
+    // What the kernel keeps from this user's other programs does not go into a file that they read.
+    if !is_dumpable() {
+        return one("withheld", 0, &[], Some("the process is not dumpable"));
+    }
     let mut buffer = [0; STACK];
     for (of, place) in places {
         let Some((start, length)) = place else {
