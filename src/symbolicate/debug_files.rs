@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::FxHashMap;
 
 use super::Error;
-use super::debug_info::debug_file::{DebugFile, DebugFileOptions};
+use super::debug_info::debug_file::{DebugFile, DebugFileOptions, Learned};
 use super::files::bytes::SharedBytes;
 use super::files::cache::Cache;
 use super::files::dyld_cache;
@@ -22,8 +22,13 @@ use super::image_files::{ImageFiles, has_dwarf};
 use super::lock;
 use crate::report::model::Image;
 
-/// Images that are kept open by default.
-const OPEN_IMAGES: usize = 64;
+/// Memory that open images may take, roughly, besides what is mapped of their files. A file that is mapped needs no
+/// descriptor.
+const OPEN_BYTES: usize = 256 << 20;
+/// Images without a file that are known to have none.
+const KNOWN_IMAGES: usize = 1 << 14;
+/// Look-ups of images after which their memory is summed up again: it grows with use.
+const WEIGH_EVERY: u64 = 256;
 
 /// The folders and files that are searched for debug information, and the results so far. `Send + Sync`.
 pub struct DebugFiles {
@@ -70,6 +75,33 @@ struct OpenImages {
     images: FxHashMap<(Vec<u8>, String), OpenImage>,
     clock: u64,
     limit: usize,
+    /// What is known of each file that was opened, by its path and id.
+    learned: FxHashMap<(PathBuf, Vec<u8>), Arc<Mutex<Learned>>>,
+}
+
+impl OpenImages {
+    /// Closes those that were not used for longest, until the others are within the limits, but never `keep`.
+    fn make_room(&mut self, keep: &(Vec<u8>, String)) {
+        if self.images.len() > KNOWN_IMAGES {
+            self.images.retain(|_, (files, _)| files.is_some());
+        }
+        let is_open = |(key, (files, used)): (&(Vec<u8>, String), &OpenImage)| {
+            let weight = files.as_ref()?.weight();
+            Some((*used, weight, key.clone()))
+        };
+        let mut open: Vec<_> = self.images.iter().filter_map(is_open).collect();
+        open.sort_unstable();
+        let (mut count, mut bytes) = (open.len(), open.iter().map(|of| of.1).sum::<usize>());
+        for (_, weight, key) in open {
+            if count <= self.limit && bytes <= OPEN_BYTES {
+                return;
+            }
+            if key != *keep {
+                self.images.remove(&key);
+                (count, bytes) = (count - 1, bytes.saturating_sub(weight));
+            }
+        }
+    }
 }
 
 /// An image's files (`None` if it has no file), and when they were used last.
@@ -99,7 +131,8 @@ impl DebugFiles {
         let open = OpenImages {
             images: FxHashMap::default(),
             clock: 0,
-            limit: OPEN_IMAGES,
+            limit: usize::MAX,
+            learned: FxHashMap::default(),
         };
         DebugFiles {
             index: BTreeMap::new(),
@@ -169,8 +202,8 @@ impl DebugFiles {
         self
     }
 
-    /// Sets the number of images to keep open at most (64 by default); the one that was not used for longest
-    /// is closed first.
+    /// Sets the number of images to keep open at most; no limit by default, but that of memory: some 256 MB, besides what
+    /// is mapped of files. The one that was not used for longest is closed first.
     #[must_use]
     pub fn limit(self, images: usize) -> DebugFiles {
         lock(&self.open).limit = images.max(1);
@@ -282,6 +315,22 @@ impl DebugFiles {
         Some(Arc::new(ImageFiles::new(vec![self.debug_file(object)?])))
     }
 
+    /// Files that were opened and of which no table can be made, and why, in order. Waits for a table that is being made for
+    /// the cache.
+    pub(crate) fn without_table(&self) -> Vec<(PathBuf, String)> {
+        if self.options.cache.is_some() {
+            let making = lock(&self.options.making).take();
+            let _ = making.map(std::thread::JoinHandle::join);
+        }
+        let open = lock(&self.open);
+        let reason = |((path, _), learned): (&(PathBuf, Vec<u8>), &Arc<Mutex<Learned>>)| {
+            Some((path.clone(), lock(learned).no_table.clone()?))
+        };
+        let mut all: Vec<_> = open.learned.iter().filter_map(reason).collect();
+        all.sort();
+        all
+    }
+
     /// Ids of files with this name but another id.
     pub(crate) fn others_named(&self, name: &str, id: &[u8]) -> Vec<Vec<u8>> {
         let ids = self.names.get(OsStr::new(name)).into_iter().flatten();
@@ -298,6 +347,9 @@ impl DebugFiles {
             let mut open = lock(&self.open);
             open.clock += 1;
             let clock = open.clock;
+            if clock.is_multiple_of(WEIGH_EVERY) {
+                open.make_room(&key);
+            }
             if let Some((files, used)) = open.images.get_mut(&key) {
                 *used = clock;
                 return files.clone();
@@ -306,15 +358,13 @@ impl DebugFiles {
         // Without the lock: opening may take a while, and another thread may want another image.
         let files = self.open_image(image).map(Arc::new);
         let mut open = lock(&self.open);
-        while open.images.len() >= open.limit {
-            let oldest = open.images.iter().min_by_key(|(_, (_, used))| *used);
-            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
-                break;
-            };
-            open.images.remove(&oldest);
-        }
         let clock = open.clock;
-        open.images.entry(key).or_insert((files, clock)).0.clone()
+        let entry = open.images.entry(key.clone());
+        let files = entry.or_insert((files, clock)).0.clone();
+        if open.images.len() > open.limit.min(KNOWN_IMAGES) {
+            open.make_room(&key);
+        }
+        files
     }
 
     fn open_image(&self, image: &Image) -> Option<ImageFiles> {
@@ -400,7 +450,10 @@ impl DebugFiles {
         let has_room = |of: &ObjectFile| of.unpacked.max(of.bytes.len() as u64) <= self.max_size;
         let object = Some(object).filter(has_room)?;
         let sup = self.dwz_file(&object).filter(has_room);
-        Some(DebugFile::new(object, sup, self.options.clone()))
+        let key = (object.path.clone(), object.id.clone());
+        let learned = lock(&self.open).learned.entry(key).or_default().clone();
+        let options = self.options.clone();
+        Some(DebugFile::new(object, sup, options, learned))
     }
 
     /// Places that a debug file's dwz file may be at, by what was added.

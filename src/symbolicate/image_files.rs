@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::sync::{Mutex, OnceLock};
 
+use rustc_hash::FxHashMap;
+
 use super::debug_info::debug_file::DebugFile;
 use super::frame::{Resolved, Unread};
 use super::lock;
@@ -11,6 +13,8 @@ use super::lock;
 const SHARDS: usize = 16;
 /// Count of recent addresses and of answers, some 70 bytes: a fleet's reports ask for the same addresses over and over.
 const RECENT: usize = 1 << 14;
+/// Bytes of memory of an answer, a few frames.
+const ANSWER_WEIGHT: usize = 400;
 /// Repeated look-ups after which a part makes its table of frequent answers.
 const REPEATS: u32 = 64;
 /// Most frequent answers of a part, 48 bytes each: 384 KiB an image. They stay for as long as it is open.
@@ -38,8 +42,17 @@ struct Shard {
 struct Recent {
     /// Addresses of late: of a table only what is asked for again is kept, as most addresses are asked for once.
     asked: Vec<u64>,
-    answers: Vec<Option<(u64, Option<Resolved>)>>,
+    answers: FxHashMap<u64, Option<Resolved>>,
     repeats: u32,
+}
+
+impl Recent {
+    /// Notes the address; returns true if it was noted before, of late.
+    fn is_asked_again(&mut self, svma: u64) -> bool {
+        self.asked.resize(RECENT / SHARDS, 0);
+        let place = &mut self.asked[hash(svma) % (RECENT / SHARDS)];
+        std::mem::replace(place, svma) == svma
+    }
 }
 
 impl Shard {
@@ -75,9 +88,7 @@ impl ImageFiles {
         let mut recent = lock(&shard.recent);
         // Free, or taken by another thread for this very address.
         let is_for = |place: &KnownAddress| place.get().is_none_or(|known| known.0 == svma);
-        let at = hash(svma) % (RECENT / SHARDS);
-        let known = recent.answers.get(at).and_then(Option::as_ref);
-        if let Some((_, answer)) = known.filter(|known| known.0 == svma).cloned() {
+        if let Some(answer) = recent.answers.get(&svma).cloned() {
             recent.repeats = recent.repeats.saturating_add(1);
             if recent.repeats == REPEATS {
                 let empty = || std::iter::repeat_with(OnceLock::new).take(FREQUENT);
@@ -87,16 +98,29 @@ impl ImageFiles {
             }
             return answer.map(Cow::Owned);
         }
-        recent.asked.resize(RECENT / SHARDS, 0);
-        let is_asked_again = std::mem::replace(&mut recent.asked[at], svma) == svma;
+        let has_table = self.files.first().is_some_and(DebugFile::has_table);
+        let is_kept = !has_table || recent.is_asked_again(svma);
         drop(recent);
         let answer = self.files.iter().find_map(|file| file.lookup(svma));
-        if is_asked_again || !self.files.first().is_some_and(DebugFile::has_table) {
+        if is_kept {
             let mut recent = lock(&shard.recent);
-            recent.answers.resize(RECENT / SHARDS, None);
-            recent.answers[at] = Some((svma, answer.clone()));
+            if recent.answers.len() >= RECENT / SHARDS {
+                recent.answers.clear();
+            }
+            recent.answers.insert(svma, answer.clone());
         }
         answer.map(Cow::Owned)
+    }
+
+    /// Bytes of memory that they take, roughly.
+    pub(super) fn weight(&self) -> usize {
+        let files: usize = self.files.iter().map(DebugFile::weight).sum();
+        let shard = |shard: &Shard| {
+            let frequent = shard.frequent.get().map_or(0, |all| size_of_val(&**all));
+            let recent = lock(&shard.recent);
+            frequent + recent.asked.len() * 8 + recent.answers.len() * ANSWER_WEIGHT
+        };
+        files + self.shards.iter().map(shard).sum::<usize>()
     }
 
     /// The link-time address of the image's first byte.

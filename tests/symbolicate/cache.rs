@@ -575,3 +575,115 @@ fn a_single_address_without_a_cache_begins_no_thread_and_many_begin_one() {
     assert_eq!(threads_begun(1), 0);
     assert_eq!(threads_begun(2000), 1);
 }
+
+/// Another party's file, with the id and the size of ours, and functions of other names.
+#[test]
+fn a_table_names_only_the_file_that_it_was_made_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let build = |word: &str| {
+        let mut source =
+            "const char large[1 << 20] = {1};\nint main(void) { return 0; }\n".to_owned();
+        for f in 0..900 {
+            source += &format!("int {word}_{f:05}(int n) {{ return n * {f} + large[n]; }}\n");
+        }
+        let path = folder.path().join(word);
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("a.c"), source).unwrap();
+        let mut gcc = Command::new("gcc");
+        gcc.args([
+            "-g",
+            "-Wl,--build-id=0x0102030405060708",
+            "-o",
+            "program",
+            "a.c",
+        ]);
+        let flags =
+            [&path, folder.path()].map(|path| format!("-ffile-prefix-map={}=.", path.display()));
+        assert!(
+            gcc.args(flags)
+                .current_dir(&path)
+                .status()
+                .unwrap()
+                .success()
+        );
+        path.join("program")
+    };
+    let (ours, theirs) = (build("victim"), build("attack"));
+    let (size, other) = (
+        ours.metadata().unwrap().len(),
+        theirs.metadata().unwrap().len(),
+    );
+    assert_eq!(size, other);
+    let cache = Cache::new(&folder.path().join("cache"));
+    let names = |path: &Path| {
+        let mut files = DebugFiles::new().system(false).cache(Some(cache.clone()));
+        files.add(path).unwrap();
+        let addresses = Addresses::new(&files, None, None).unwrap();
+        let data = std::fs::read(path).unwrap();
+        let file = object::File::parse(&*data).unwrap();
+        let text = file.section_by_name(".text").unwrap();
+        let all = (0..400).map(|at| text.address() + text.size() * at / 400);
+        let all = all.flat_map(|at| addresses.frames(at).to_vec());
+        all.filter_map(|frame| frame.function).collect::<Vec<_>>()
+    };
+    let is_of = |word: &str, names: &[Arc<str>]| {
+        let other = if word == "victim" { "attack" } else { "victim" };
+        assert!(
+            names.iter().filter(|name| name.starts_with(word)).count() > 300,
+            "{word}"
+        );
+        assert!(!names.iter().any(|name| name.starts_with(other)), "{word}");
+    };
+    is_of("victim", &names(&ours));
+    let made = table(&folder.path().join("cache"));
+    is_of("attack", &names(&theirs));
+    is_of("victim", &names(&ours));
+    // A copy has the same bytes: its table is the one that is there.
+    let before = std::fs::read(&made).unwrap();
+    let copy = folder.path().join("copy");
+    std::fs::copy(&ours, &copy).unwrap();
+    is_of("victim", &names(&copy));
+    is_of("victim", &names(&copy));
+    let after = std::fs::read(&made).unwrap();
+    assert_eq!(before.len(), after.len());
+}
+
+/// Two files of which one is open at a time: what was learned of each is kept, so that each has its table in the end.
+#[test]
+fn a_file_that_is_closed_again_and_again_has_a_table_in_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("other");
+    let mut bytes = std::fs::read(program()).unwrap();
+    let id = {
+        let file = object::File::parse(&*bytes).unwrap();
+        file.build_id().unwrap().unwrap().to_vec()
+    };
+    let other: Vec<u8> = id.iter().map(|byte| !byte).collect();
+    let at = bytes
+        .windows(id.len())
+        .position(|window| window == id)
+        .unwrap();
+    bytes[at..at + id.len()].copy_from_slice(&other);
+    std::fs::write(&copy, bytes).unwrap();
+    let cache = folder.path().join("cache");
+    let mut files = DebugFiles::new()
+        .system(false)
+        .limit(1)
+        .cache(Some(Cache::new(&cache)));
+    files.add(&program()).unwrap();
+    files.add(&copy).unwrap();
+    let symbolicator = wedjat::symbolicate::Symbolicator::new(files);
+    let all = addresses(600);
+    for few in all.chunks(2) {
+        for id in [&id, &other] {
+            let mut report = report::read(&report_of(few)).unwrap().report;
+            report.images[0].id = id.clone();
+            let named = symbolicator.symbolicate(report);
+            assert!(!named.threads.is_empty());
+        }
+    }
+    drop(symbolicator);
+    let tables = std::fs::read_dir(&cache).unwrap().flatten();
+    let tables = tables.filter(|entry| entry.path().extension().is_some_and(|end| end == "table"));
+    assert_eq!(tables.count(), 2);
+}

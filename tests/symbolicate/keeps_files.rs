@@ -107,7 +107,9 @@ fn an_output_that_is_an_input_is_refused() {
         // It is the image's own file.
         &["--output", &program, &report],
         &["--output", &program, "--debug", &program, "--address", "0"],
-        &["--output", &source, "--source", &root, &report],
+        &[
+            "--output", &source, "--source", &root, "--debug", &program, &report,
+        ],
     ];
     for line in lines {
         let output = run(line);
@@ -149,9 +151,9 @@ fn results_in_a_folder_of_reports_are_no_reports() {
     for at in 0..40 {
         std::fs::copy(home.path("a.wedjat"), path(&format!("{at:02}.wedjat"))).unwrap();
     }
-    let root = path("");
+    let (root, program) = (path(""), home.path("program"));
     let count = |what: &str| {
-        let output = run(&["--format", "ndjson", &root]);
+        let output = run(&["--format", "ndjson", "--debug", &program, &root]);
         assert_eq!(
             output.status.code(),
             Some(0),
@@ -218,10 +220,8 @@ fn an_output_appears_once_it_is_whole() {
     assert_eq!(home.check("a page"), [PathBuf::from(&page)]);
     let whole = std::fs::read_to_string(&page).unwrap();
     assert!(whole.trim_end().ends_with("</html>"));
-    let plain = home.path("plain");
-    std::fs::write(&plain, "").unwrap();
     let mode = |path: &str| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(&page), mode(&plain), "as any program would make it");
+    assert_eq!(mode(&page), 0o600, "the user's alone");
     // One that is there keeps its mode, and a link stays one.
     std::fs::write(&page, "old").unwrap();
     std::fs::set_permissions(&page, std::fs::Permissions::from_mode(0o640)).unwrap();

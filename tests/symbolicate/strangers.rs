@@ -189,3 +189,76 @@ fn a_page_neither_loads_nor_sends_nor_moves() {
         assert!(page.contains(rule), "{rule}");
     }
 }
+
+/// Answers go on without a table; `-v` says why, and the next run does not try again.
+#[test]
+fn why_there_is_no_table_is_said_and_remembered() {
+    // Functions in functions, deeper than any compiler nests them, in a file that is worth a table.
+    let nested = [vec!["2"; 300], vec!["0"; 300]].concat().join(",");
+    let source = format!(
+        ".text\n.globl main\n.type main,@function\nmain: .rept 64\nnop\n.endr\nret\n.Lend:\n.size main,.-main
+         .section .debug_abbrev,\"\",@progbits
+         .uleb128 1, 0x11
+         .byte 1
+         .uleb128 0x11, 1, 0x12, 7, 0, 0
+         .uleb128 2, 0x2e
+         .byte 1, 0, 0, 0
+         .section .debug_info,\"\",@progbits
+         .long .Linfo_end - .Linfo
+         .Linfo: .value 4
+         .long 0
+         .byte 8, 1
+         .quad main
+         .quad .Lend - main
+         .byte {nested}, 0
+         .Linfo_end:
+         .section .rodata\n.zero 1200000
+         .section .note.GNU-stack,\"\",@progbits\n"
+    );
+    let shop = Workshop::new(&[("a.s", &source), ("b.c", SOURCE)]);
+    shop.run("gcc -shared -nostdlib -Wl,--build-id=sha1 a.s -o a.so");
+    shop.run("gcc -g -gsplit-dwarf -Wl,--build-id=sha1 b.c -o b");
+    let cache = shop.path("cache");
+    for (file, function, why) in [
+        ("a.so", "main", "units nest"),
+        ("a.so", "main", "units nest"),
+        ("b", "inner", "in other files"),
+    ] {
+        let begin = shop.address(file, function);
+        let frames: Vec<_> = (0..24).map(|at| (begin + at, Found::Context)).collect();
+        let path = shop.path("1.wedjat");
+        let mut report = shop.report(file, &frames);
+        report.threads = frames
+            .chunks(1)
+            .map(|frame| shop.report(file, frame).threads.remove(0))
+            .collect();
+        write(&report, &path);
+        let debug = shop.path(file);
+        let args = [
+            "-v",
+            "--cache",
+            cache.to_str().unwrap(),
+            "--debug",
+            debug.to_str().unwrap(),
+            path.to_str().unwrap(),
+        ];
+        let ran = symbolicate(args);
+        let note = format!("{}: no lookup table can be made: ", debug.display());
+        let said = ran.err.lines().find_map(|line| line.strip_prefix(&note));
+        assert!(
+            said.is_some_and(|said| said.contains(why)),
+            "{file}: {}",
+            ran.err
+        );
+        assert!(ran.out.contains(function), "{}", ran.out);
+    }
+    let kept = fs::read_dir(cache)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path());
+    assert_eq!(
+        kept.filter(|path| path.extension().is_some_and(|end| end == "reason"))
+            .count(),
+        1
+    );
+}

@@ -128,7 +128,8 @@ pub struct Args {
     /// Print every message about reports, and every frame
     ///
     /// Without it, symbolicate counts messages after the first ones, and text omits the frames of a panic's own
-    /// handling. With --address, it prints the number of addresses and the debug file.
+    /// handling. It names debug files of which no lookup table can be made. With --address, it prints the number of
+    /// addresses and the debug file.
     #[arg(short, long, conflicts_with = "inspect")]
     pub verbose: bool,
 

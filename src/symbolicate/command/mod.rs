@@ -179,6 +179,14 @@ impl Messages<'_> {
         let _ = writeln!(self.errors, "symbolicate: {what}: {}", lines.join("\n"));
     }
 
+    /// Names the debug files of which no lookup table can be made.
+    fn without_table(&mut self, files: &DebugFiles) {
+        for (file, reason) in files.without_table() {
+            let file = file.display();
+            self.note(&format!("{file}: no lookup table can be made: {reason}"));
+        }
+    }
+
     fn note(&mut self, text: &str) {
         let _ = writeln!(self.errors, "{}", plain(text));
     }

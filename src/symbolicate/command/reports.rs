@@ -213,6 +213,9 @@ impl Job<'_> {
                 return code;
             }
         }
+        if self.args.verbose {
+            messages.without_table(self.symbolicator.files());
+        }
         let code = tally.conclude(self.args, messages);
         if interrupt::came() {
             let done = count(tally.seen, "report");

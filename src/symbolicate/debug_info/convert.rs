@@ -2,6 +2,7 @@
 //! DWARF says nothing.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,25 +23,73 @@ use crate::symbolicate::files::object_file::ObjectFile;
 /// Most rows that are copied for functions that end in others, each copy counted as 256 more.
 const MOST_COPIED: usize = 1 << 24;
 
-/// Makes it; `None` where symbolic cannot read all of the DWARF: damage, entries that nest without end,
-/// and what lies in other files; where code lies further than 4 GiB from the base, as a SymCache has 32 bits
-/// for an address; where too many functions end in others; or once `stop` is set. Beside it stands how many
-/// units have damaged lines.
+/// The reason why no table of a file is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoTable {
+    /// A SymCache has 32 bits for an address.
+    Far,
+    /// symbolic reads none of them.
+    OtherFiles,
+    /// symbolic would fail at them, or take too long.
+    Unsound,
+    /// It failed.
+    Unreadable,
+    /// Rows would be copied without end.
+    Overlaps,
+    /// They share the bytes of long texts.
+    LongNames,
+    /// Nobody needs it any more.
+    Stopped,
+}
+
+impl NoTable {
+    /// Returns true if the next try would end in the same way.
+    pub(crate) fn is_final(self) -> bool {
+        self != NoTable::Stopped
+    }
+}
+
+impl fmt::Display for NoTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NoTable::Far => "code lies more than 4 GiB from the image's base",
+            NoTable::OtherFiles => {
+                "parts of its debug information lie in other files, or in a section that cannot be read"
+            }
+            NoTable::Unsound => {
+                "units nest, refer to each other or share tables as no compiler writes them"
+            }
+            NoTable::Unreadable => "some of its debug information is damaged",
+            NoTable::Overlaps => "too many functions end within others",
+            NoTable::LongNames => "its names and paths are far longer than the file",
+            NoTable::Stopped => "the run ended before",
+        })
+    }
+}
+
+/// Makes it. Beside it stands how many units have damaged lines.
+///
+/// # Errors
+/// The reason why it can't be made, or why it was not: `stop` is set.
 pub(crate) fn convert(
     object: &ObjectFile,
     sections: &Arc<DwarfSections>,
     symbols: &ObjectSymbols,
     stop: &AtomicBool,
-) -> Option<(Vec<u8>, usize)> {
+) -> Result<(Vec<u8>, usize), NoTable> {
     let end = object.code.last().map_or(0, |&(_, end)| end);
-    u32::try_from(end.checked_sub(object.base)?).ok()?;
+    let reach = end.checked_sub(object.base).map(u32::try_from);
+    reach.ok_or(NoTable::Far)?.map_err(|_| NoTable::Far)?;
     let mended = guard::mended(sections, None);
     let damaged = mended.as_ref().map_or(0, |(_, count)| *count);
     let sections = &mended.map_or_else(|| sections.clone(), |(mended, _)| Arc::new(mended));
     let mut direct = Direct::new(object, sections, None);
-    let dwarf = guard::view_all(sections, None)?;
-    if direct.is_partial || !guard::all_sound(&dwarf) {
-        return None;
+    let dwarf = guard::view_all(sections, None).ok_or(NoTable::Unsound)?;
+    if direct.is_partial {
+        return Err(NoTable::OtherFiles);
+    }
+    if !guard::all_sound(&dwarf) {
+        return Err(NoTable::Unsound);
     }
     let folded = match object.is_mach_o() {
         true => Vec::new(),
@@ -65,11 +114,12 @@ pub(crate) fn convert(
         .converter
         .add_transformer(Texts::new(making.texts.clone()));
     making.functions(sections, &mut direct)?;
-    making.rows_alone(direct.read()?)?;
+    making.rows_alone(direct.read().ok_or(NoTable::Unreadable)?)?;
     making.gaps()?;
     let mut bytes = Vec::new();
-    making.converter.serialize(&mut bytes).ok()?;
-    Some((bytes, damaged))
+    let written = making.converter.serialize(&mut bytes);
+    written.map_err(|_| NoTable::Unreadable)?;
+    Ok((bytes, damaged))
 }
 
 struct Making<'a> {
@@ -83,18 +133,21 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    fn goes_on(&self) -> Option<()> {
-        let is_stopped = self.stop.load(Ordering::Relaxed) || self.texts.is_used_up();
-        (!is_stopped).then_some(())
+    fn goes_on(&self) -> Result<(), NoTable> {
+        match () {
+            () if self.stop.load(Ordering::Relaxed) => Err(NoTable::Stopped),
+            () if self.texts.is_used_up() => Err(NoTable::LongNames),
+            () => Ok(()),
+        }
     }
 
     /// All functions that DWARF describes.
-    fn functions(&mut self, sections: &DwarfSections, direct: &mut Direct) -> Option<()> {
+    fn functions(&mut self, sections: &DwarfSections, direct: &mut Direct) -> Result<(), NoTable> {
         self.each_function(sections, direct, |making, function| {
             making.converter.process_symbolic_function(function);
             let range = (function.address, function.end_address());
             making.covered.push(range);
-            Some(())
+            Ok(())
         })?;
         // Behind the end of a function that lies in another, as damage makes them, symbolic knows nothing up to the
         // other's next row: that row is cut there.
@@ -107,7 +160,7 @@ impl Making<'_> {
                 let first = ends.partition_point(|&at| at <= entry);
                 for &at in ends[first..].iter().take_while(|&&at| at < end) {
                     making.goes_on()?;
-                    left = left.checked_sub(cost)?;
+                    left = left.checked_sub(cost).ok_or(NoTable::Overlaps)?;
                     let ends = function.lines.iter().map(|row| span(row).1);
                     let next = making.covered.partition_point(|&(start, _)| start <= at);
                     let begins = making.covered.get(next).map(|&(start, _)| start);
@@ -117,11 +170,11 @@ impl Making<'_> {
                     (row.address, row.size) = (entry, end - entry);
                     making.converter.process_symbolic_function(&row);
                 }
-                Some(())
+                Ok(())
             })?;
         }
         self.covered = merged(std::mem::take(&mut self.covered));
-        Some(())
+        Ok(())
     }
 
     /// Runs `work` on each function, with its name in full, and with rows for all of its code.
@@ -129,16 +182,17 @@ impl Making<'_> {
         &mut self,
         sections: &DwarfSections,
         direct: &mut Direct,
-        mut work: impl FnMut(&mut Self, &mut Function<'_>) -> Option<()>,
-    ) -> Option<()> {
+        mut work: impl FnMut(&mut Self, &mut Function<'_>) -> Result<(), NoTable>,
+    ) -> Result<(), NoTable> {
         let base = self.object.base;
         // Without a symbol map a function keeps the name that DWARF has, also where others were
         // folded onto it.
         let (map, kind) = (SymbolMap::new(), ObjectKind::Debug);
-        let session = DwarfDebugSession::parse(&sections, map, base as i64, kind).ok()?;
+        let session = DwarfDebugSession::parse(&sections, map, base as i64, kind);
+        let session = session.map_err(|_| NoTable::Unreadable)?;
         for function in session.functions() {
             self.goes_on()?;
-            let mut function = function.ok()?;
+            let mut function = function.map_err(|_| NoTable::Unreadable)?;
             let entry = function.address.wrapping_add(base);
             let Some(limit) = self.object.code_end(entry) else {
                 continue; // thrown away by the linker
@@ -158,15 +212,16 @@ impl Making<'_> {
             }
             let (start, end) = (function.address, function.end_address());
             hold(&mut function, start, end);
-            fill(&mut function, direct.read()?, base);
+            let addr2line = direct.read().ok_or(NoTable::Unreadable)?;
+            fill(&mut function, addr2line, base);
             work(self, &mut function)?;
         }
-        Some(())
+        Ok(())
     }
 
     /// Code with lines but without a function's entry, as hand-written assembly has it: a function of
     /// the symbol's name, or of none.
-    fn rows_alone(&mut self, addr2line: &Addr2Line) -> Option<()> {
+    fn rows_alone(&mut self, addr2line: &Addr2Line) -> Result<(), NoTable> {
         let base = self.object.base;
         let mut more = Vec::new();
         for &(start, end) in &self.object.code {
@@ -206,7 +261,7 @@ impl Making<'_> {
     }
 
     /// Symbols, where there is nothing else.
-    fn gaps(&mut self) -> Option<()> {
+    fn gaps(&mut self) -> Result<(), NoTable> {
         let base = self.object.base;
         for symbol in self.symbols.all() {
             self.goes_on()?;

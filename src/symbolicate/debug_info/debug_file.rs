@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::convert::convert;
+use super::convert::{NoTable, convert};
 use super::direct::Direct;
 use super::dwarf::DwarfSections;
 use super::names::{self, named};
@@ -29,6 +29,8 @@ struct Inner {
     options: Arc<DebugFileOptions>,
     /// Once the whole file is known, no more is read of its DWARF.
     dwarf: Mutex<DwarfState>,
+    /// What stays when the file is closed.
+    learned: Arc<Mutex<Learned>>,
     symbols: OnceLock<ObjectSymbols>,
     /// The table of the whole file, once it was made or mapped.
     full_table: OnceLock<FullTable>,
@@ -48,22 +50,32 @@ pub(crate) struct DebugFileOptions {
     pub making: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
+/// What was learned of a file: it is still known when the file was closed and is opened again.
+#[derive(Debug, Default)]
+pub(crate) struct Learned {
+    /// Count of addresses looked up in its DWARF so far.
+    answers: u32,
+    /// CPU time that these look-ups have taken so far.
+    spent: Duration,
+    /// True once the table of the whole file was begun, or cannot be made.
+    settled: bool,
+    /// The reason why it can't be made.
+    pub no_table: Option<String>,
+}
+
 /// The DWARF as far as it was read.
 #[derive(Default)]
 struct DwarfState {
     began: bool,
     sections: Option<Arc<DwarfSections>>,
     direct: Option<Direct>,
-    /// Count of addresses looked up in it so far.
-    answers: u32,
-    /// CPU time that these look-ups have taken so far.
-    spent: Duration,
-    /// True once the table of the whole file was begun, or cannot be made.
-    settled: bool,
     /// Count of answers that needed symbols.
     near: u32,
 }
 
+/// Bytes of memory of a file of which nothing is read yet, and of a symbol.
+const WEIGHT: usize = 16 << 10;
+const SYMBOL_WEIGHT: usize = 48;
 /// Answers that read no more of the symbol table than they need; after them all of it is read.
 const SINGLE_ANSWERS: u32 = 2;
 /// Runs of no more look-ups than this begin no second thread, however small the file and slow the machine.
@@ -79,6 +91,7 @@ impl DebugFile {
         object: ObjectFile,
         sup: Option<ObjectFile>,
         options: Arc<DebugFileOptions>,
+        learned: Arc<Mutex<Learned>>,
     ) -> DebugFile {
         let full_table = OnceLock::new();
         let cache = options.cache.as_ref();
@@ -87,6 +100,11 @@ impl DebugFile {
             && let Some(table) = FullTable::new(bytes, 0, object.base)
         {
             let _ = full_table.set(table);
+        } else if let Some(cache) = cache.filter(|_| Cache::is_worth_it(&object))
+            && let Some(reason) = cache.load_reason(&object)
+        {
+            let mut learned = lock(&learned);
+            (learned.settled, learned.no_table) = (true, Some(reason));
         }
         DebugFile {
             inner: Arc::new(Inner {
@@ -94,6 +112,7 @@ impl DebugFile {
                 sup,
                 options,
                 dwarf: Mutex::default(),
+                learned,
                 symbols: OnceLock::new(),
                 full_table,
                 stop: AtomicBool::new(false),
@@ -118,6 +137,25 @@ impl DebugFile {
         }
         unread.split |= self.inner.object.altlink.is_some() && self.inner.sup.is_none();
         unread
+    }
+
+    /// Bytes of memory that it takes, roughly: more than what is mapped of files.
+    pub(crate) fn weight(&self) -> usize {
+        let inner = &self.inner;
+        let table = inner.full_table.get().map_or(0, FullTable::weight);
+        let symbols = inner
+            .symbols
+            .get()
+            .map_or(0, |all| all.len() * SYMBOL_WEIGHT);
+        // One that is at work is known another time.
+        let dwarf = inner.dwarf.try_lock().ok();
+        let dwarf = dwarf.as_deref();
+        let direct = dwarf.and_then(|dwarf| dwarf.direct.as_ref());
+        let direct = direct.map_or(0, Direct::weight);
+        let unpacked = dwarf
+            .and_then(|dwarf| dwarf.sections.as_ref())
+            .map_or(0, |_| inner.object.unpacked as usize);
+        WEIGHT + table + symbols + direct + unpacked
     }
 
     /// Returns true if its answers come from the table of the whole file, in less than a microsecond each.
@@ -146,14 +184,14 @@ impl DebugFile {
             // The next thread takes over the memory of the one that has ended.
             let _ = before.join();
         }
-        if making.is_some() || std::mem::replace(&mut lock(&self.inner.dwarf).settled, true) {
+        if making.is_some() || std::mem::replace(&mut lock(&self.inner.learned).settled, true) {
             return;
         }
         let inner = self.inner.clone();
         let thread = std::thread::Builder::new()
             .name("debug file".into())
             .stack_size(STACK)
-            .spawn(move || inner.build_table().unwrap_or_default());
+            .spawn(move || inner.build_table());
         *making = thread.ok();
     }
 }
@@ -172,10 +210,27 @@ impl Drop for DebugFile {
 }
 
 impl Inner {
-    /// Makes the table of the whole file, and keeps it for the next process, too; `None` where it can't be made.
-    fn build_table(&self) -> Option<()> {
-        let sections = lock(&self.dwarf).sections.clone()?;
-        let (table, damaged) = convert(&self.object, &sections, self.symbols(), &self.stop)?;
+    /// Makes the table of the whole file, and keeps it for the next process, too, or the reason why it can't be made.
+    fn build_table(&self) {
+        let Some(sections) = lock(&self.dwarf).sections.clone() else {
+            return;
+        };
+        match convert(&self.object, &sections, self.symbols(), &self.stop) {
+            Ok((table, damaged)) => drop(self.use_table(table, damaged)),
+            Err(reason) if reason.is_final() => {
+                let reason = reason.to_string();
+                let cache = self.options.cache.as_ref();
+                if let Some(cache) = cache.filter(|_| Cache::is_worth_it(&self.object)) {
+                    cache.store_reason(&self.object, &reason);
+                }
+                lock(&self.learned).no_table = Some(reason);
+            }
+            // A later look-up may begin it again.
+            Err(_) => lock(&self.learned).settled = false,
+        }
+    }
+
+    fn use_table(&self, table: Vec<u8>, damaged: usize) -> Option<()> {
         // A damaged file may be mended, with the same id and size.
         let worth_it = |_: &&Cache| damaged == 0 && Cache::is_worth_it(&self.object);
         if let Some(cache) = self.options.cache.as_ref().filter(worth_it) {
@@ -229,14 +284,19 @@ impl Inner {
             self.object.bytes.let_go();
         }
         let answer = self.answer(&mut dwarf, svma);
-        dwarf.spent += cpu_time().saturating_sub(began);
-        dwarf.answers = dwarf.answers.saturating_add(1);
+        let mut learned = lock(&self.learned);
+        learned.spent += cpu_time().saturating_sub(began);
+        learned.answers = learned.answers.saturating_add(1);
         let (Some(direct), Some(sections)) = (&dwarf.direct, &dwarf.sections) else {
             return (answer, false);
         };
-        let is_worth_it = !direct.is_partial
-            && is_table_worth_it(dwarf.answers, dwarf.spent, sections.info_len());
-        (answer, is_worth_it && !dwarf.settled)
+        let is_worth_it = !learned.settled
+            && is_table_worth_it(learned.answers, learned.spent, sections.info_len());
+        if is_worth_it && direct.is_partial {
+            learned.settled = true;
+            learned.no_table = Some(NoTable::OtherFiles.to_string());
+        }
+        (answer, is_worth_it && !direct.is_partial)
     }
 
     fn answer(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {

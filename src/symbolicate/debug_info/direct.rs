@@ -93,6 +93,13 @@ impl Direct {
         }
     }
 
+    /// Bytes of memory that it takes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        let read = self.addr2line.iter().flatten();
+        let read: usize = read.map(|addr2line| addr2line.guard.weight()).sum();
+        self.units.weight() + read
+    }
+
     /// Returns addr2line's context of the units; `None` if their headers are damaged.
     pub(crate) fn read(&mut self) -> Option<&mut Addr2Line> {
         let split = || Split::new(&self.path, self.is_anywhere);

@@ -25,6 +25,9 @@ const PATHS_PER_BYTE: usize = 32;
 /// Bytes of paths that any object may have.
 const FEW_PATHS: usize = 1 << 20;
 
+/// Bytes that addr2line keeps for each byte of entries and lines: a row of lines takes 24, and two bytes in the file.
+const PARSED_PER_BYTE: usize = 8;
+
 /// A function's entry: the offset of its unit, and that in the unit.
 pub(crate) type FunctionEntry = (usize, UnitOffset);
 
@@ -33,8 +36,9 @@ pub(crate) type FunctionEntry = (usize, UnitOffset);
 pub(crate) struct Guard {
     /// Bytes of the lines of all checked units.
     lines: usize,
-    /// Bytes of their files' paths.
+    /// Bytes of their files' paths, and of their entries.
     paths: usize,
+    entries: usize,
     checked: FxHashMap<usize, bool>,
     /// True once the lines of one of them were found damaged.
     pub has_damaged_lines: bool,
@@ -58,6 +62,11 @@ impl Guard {
         self.folded.get(&address).map_or(&[], Vec::as_slice)
     }
 
+    /// Bytes of memory that addr2line needs for the units checked so far, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        self.paths + (self.lines + self.entries) * PARSED_PER_BYTE
+    }
+
     /// Returns the number of units, of those checked so far, that are not read.
     pub(crate) fn refused(&self) -> usize {
         self.checked.values().filter(|is_sound| !**is_sound).count()
@@ -66,6 +75,8 @@ impl Guard {
     fn check(&mut self, dwarf: &Dwarf<R<'_>>, offset: usize) -> bool {
         let header = dwarf.unit_header(gimli::DebugInfoOffset(offset));
         let unit = header.and_then(|header| dwarf.unit(header)).ok();
+        let length = |unit: &Unit<R<'_>>| unit.header.length_including_self();
+        self.entries = self.entries.saturating_add(unit.as_ref().map_or(0, length));
         let program = unit.as_ref().and_then(|unit| unit.line_program.as_ref());
         let lines = program.map_or(0, |program| program.header().raw_program_buf().len());
         self.lines = self.lines.saturating_add(lines);
@@ -113,6 +124,9 @@ fn for_each_unit<'a>(
 ) -> bool {
     let (mut headers, mut all) = (dwarf.units(), true);
     while let Some(header) = headers.next().transpose() {
+        if header.as_ref().is_ok_and(roots::is_empty) {
+            continue;
+        }
         let unit = header.and_then(|header| Ok((header.debug_info_offset(), dwarf.unit(header)?)));
         match unit {
             Ok((Some(offset), unit)) if !work(offset.0, &unit) => return false,

@@ -167,6 +167,12 @@ impl<'d, 'a> Roots<'d, 'a> {
     }
 }
 
+/// Returns true if a unit has no root, as those that old versions of dsymutil leave behind: nothing is missing there.
+pub(crate) fn is_empty(header: &UnitHeader<R<'_>>) -> bool {
+    let entries = header.range_from(header.root_offset()..);
+    entries.is_ok_and(|entries| entries.slice().iter().all(|byte| *byte == 0))
+}
+
 /// Reads up to the attributes of the next abbreviation if that has the code `wanted`, else over it; its tag
 /// if it has. An error at the end of the table, too.
 fn next_abbreviation(

@@ -20,6 +20,8 @@ const MAX_CHAIN: usize = 512;
 const NAMES_KEPT: usize = 1 << 17;
 /// Most paths that are kept: a large app has some ten thousand source files.
 const PATHS_KEPT: usize = 1 << 15;
+/// Bytes of memory of a name or path.
+const TEXT_WEIGHT: usize = 256;
 /// Most bytes of names and paths in a table, for each byte of the debug file: real ones take less than one.
 const TEXTS_PER_BYTE: usize = 8;
 /// Bytes of names and paths that the table of any file may have.
@@ -67,6 +69,16 @@ impl FullTable {
             texts: Mutex::default(),
             _bytes: bytes,
         })
+    }
+
+    /// Bytes of memory that it takes, roughly: a mapped table costs only its texts.
+    pub(crate) fn weight(&self) -> usize {
+        let texts = lock(&self.texts);
+        let own = match self._bytes.stamp() {
+            Some(_) => 0,
+            None => self._bytes.len(),
+        };
+        own + (texts.names.len() + texts.paths.len()) * TEXT_WEIGHT
     }
 
     /// The answer for a link-time address; `None` where the truth is unknown.

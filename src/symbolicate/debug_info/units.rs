@@ -6,7 +6,7 @@ use addr2line::gimli::{
 };
 
 use super::dwarf::R;
-use super::roots::{Attributes, MOST_READS, Roots};
+use super::roots::{self, Attributes, MOST_READS, Roots};
 
 /// The units that addr2line may read for an address: those that claim it, and a few that it does not read.
 #[derive(Default)]
@@ -47,6 +47,9 @@ impl Units {
         let mut ranges_left = lists + dwarf.debug_info.reader().len();
         let mut headers = dwarf.units();
         while let Some(header) = headers.next().transpose() {
+            if header.as_ref().is_ok_and(roots::is_empty) {
+                continue;
+            }
             // A root that cannot be read here addr2line cannot read either.
             let root = header.ok().and_then(|header| {
                 let offset = header.debug_info_offset()?;
@@ -59,7 +62,6 @@ impl Units {
                 units.is_cut = true;
                 continue;
             };
-            units.is_partial |= unit.dwo_id.is_some();
             if matches!(
                 header.type_(),
                 UnitType::Partial | UnitType::Type { .. } | UnitType::SplitType { .. }
@@ -96,6 +98,8 @@ impl Units {
                     units.void.push(lines);
                 }
             }
+            // A unit of a module (clang's, Swift's) has an id, too, and for a name that of a `.pcm`, but no code.
+            units.is_partial |= unit.dwo_id.is_some() && units.ranges.len() > before;
         }
         units.sort();
         units
@@ -108,6 +112,11 @@ impl Units {
             is_partial: true,
             ..Units::default()
         }
+    }
+
+    /// Bytes of memory that they take in addr2line, too, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        self.ranges.len() * UNIT_WEIGHT
     }
 
     fn push(&mut self, range: Range, unit: usize) {
@@ -219,6 +228,9 @@ pub(in crate::symbolicate) fn is_in(code: &[(u64, u64)], address: u64) -> bool {
     after > 0 && address < code[after - 1].1
 }
 
+/// Bytes of memory of a range, its unit's abbreviations among them.
+const UNIT_WEIGHT: usize = 512;
+
 const EVERYWHERE: Range = Range {
     begin: 0,
     end: u64::MAX,
@@ -294,98 +306,4 @@ fn stated_ranges(
 }
 
 #[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-    use crate::symbolicate::debug_info::dwarf::DwarfSections;
-    use crate::symbolicate::debug_info::dwarf::assembled::{sized, unit, view};
-    use crate::symbolicate::files::object_file;
-    use addr2line::{Context, LookupResult};
-
-    /// This very program: some of its units state ranges, some have empty lists, some declare alone.
-    #[test]
-    fn each_address_that_addr2line_knows_some_unit_claims() {
-        let path = std::env::current_exe().unwrap();
-        let object = &object_file::open(&path).unwrap()[0];
-        let sections = DwarfSections::load(object).expect("tests are built with debug information");
-        let context = Context::from_dwarf(sections.view_all(None, |_| true).unwrap()).unwrap();
-        let mut units = Units::new(&sections.view(None), &object.code);
-        let (mut known, mut unknown) = (0, 0);
-        for &(start, end) in &object.code {
-            let step = ((end - start) / 300).max(1) as usize;
-            for address in (start..end).step_by(step) {
-                let claimed = !units.at(address, || sections.view(None)).is_empty();
-                let LookupResult::Output(frames) = context.find_frames(address) else {
-                    panic!("split DWARF");
-                };
-                let is_known = frames.unwrap().next().unwrap().is_some();
-                assert!(claimed || !is_known, "{address:#x}");
-                known += usize::from(is_known);
-                unknown += usize::from(!claimed);
-            }
-        }
-        assert!(known > 100, "{known}");
-        assert!(unknown > 0, "the start-up code of C has no DWARF");
-    }
-
-    /// The rows of one sequence in `begin..end`, DWARF 4.
-    fn lines(begin: u64, end: u64) -> Vec<u8> {
-        let header = [
-            &[1, 1, 1, 0xfb, 14, 13][..],
-            &[0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1],
-            &[0, 0],
-        ]
-        .concat();
-        let mut body = vec![4, 0, header.len() as u8, 0, 0, 0];
-        body.extend(header);
-        body.extend([0, 9, gimli::DW_LNE_set_address.0]);
-        body.extend(begin.to_le_bytes());
-        body.extend([gimli::DW_LNS_copy.0, gimli::DW_LNS_advance_pc.0]);
-        let len = end - begin;
-        body.extend([len as u8 | 0x80, (len >> 7) as u8 | 0x80, (len >> 14) as u8]);
-        body.extend([0, 1, gimli::DW_LNE_end_sequence.0]);
-        sized(&body)
-    }
-
-    /// Three units that state no addresses, their roots' abbreviation first in its table or far behind.
-    #[test]
-    fn units_without_ranges_are_where_their_lines_are() {
-        for others in [0, 1, 100, 5000u32] {
-            let mut abbreviations = Vec::new();
-            for code in 2..others + 2 {
-                let code = [code as u8 | 0x80, (code >> 7) as u8];
-                abbreviations.extend(code);
-                abbreviations.extend([0x34, 0, 0x03, 0x08, 0, 0]);
-            }
-            abbreviations.extend([1, 0x11, 0, 0x10, 0x17, 0, 0, 0]);
-            let (mut info, mut program) = (Vec::new(), Vec::new());
-            let mut offsets = Vec::new();
-            for (begin, end) in [(0x1000, 0x1010), (0, 0x1800), (0x4000, 0x4010)] {
-                offsets.push(info.len());
-                let at = program.len() as u32;
-                info.extend(unit(&[&[1][..], &at.to_le_bytes()].concat()));
-                program.extend(lines(begin, end));
-            }
-            let parts = [
-                (gimli::SectionId::DebugAbbrev, &abbreviations[..]),
-                (gimli::SectionId::DebugInfo, &info),
-                (gimli::SectionId::DebugLine, &program),
-            ];
-            let view = || view(&parts);
-            let mut units = Units::new(&view(), &[(0x1000, 0x2000)]);
-            // A unit that the linker threw away claims no code on its own, however long it was.
-            assert!(units.at(0x1700, view).is_empty(), "{others}");
-            // addr2line reads it where another claims the address, so that it is checked as well.
-            let mut both = units.at(0x1008, view);
-            both.sort_unstable();
-            assert_eq!(both, offsets[..2], "{others}");
-            assert!(units.at(0x1900, view).is_empty(), "{others}");
-            let context = Context::from_dwarf(view()).unwrap();
-            assert!(
-                context
-                    .find_dwarf_and_unit(0x1008)
-                    .skip_all_loads()
-                    .is_some()
-            );
-        }
-    }
-}
+mod tests;

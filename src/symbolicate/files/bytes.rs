@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::ops::{Deref, Range};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,9 +20,18 @@ pub(crate) struct SharedBytes {
 
 #[derive(Clone)]
 enum Backing {
-    Mapped(Arc<Mmap>),
+    Mapped(Arc<Mapped>),
     Memory(Arc<Vec<u8>>),
 }
+
+struct Mapped {
+    map: Mmap,
+    stamp: [u64; 5],
+}
+
+/// Facts by which the system tells that a part of a file is still what it was: device, number, size, times of change of
+/// content and of anything (nanoseconds), start and length of the part.
+pub(crate) type Stamp = [u64; 7];
 
 impl AsRef<[u8]> for SharedBytes {
     fn as_ref(&self) -> &[u8] {
@@ -49,8 +59,14 @@ impl SharedBytes {
         // which leaves the mapped inode as it was, and this is what every symbolizer relies on.
         let map = unsafe { Mmap::map(file) }.map_err(|e| Error::io(path, e))?;
         let range = 0..map.len();
+        let meta = file.metadata().map_err(|e| Error::io(path, e))?;
+        let time = |seconds: i64, rest: i64| seconds.wrapping_mul(1_000_000_000) + rest;
+        let changed = time(meta.mtime(), meta.mtime_nsec());
+        let touched = time(meta.ctime(), meta.ctime_nsec());
+        let times = [changed, touched].map(i64::cast_unsigned);
+        let stamp = [meta.dev(), meta.ino(), meta.size(), times[0], times[1]];
         Ok(SharedBytes {
-            owner: Backing::Mapped(Arc::new(map)),
+            owner: Backing::Mapped(Arc::new(Mapped { map, stamp })),
             range,
         })
     }
@@ -76,6 +92,16 @@ impl SharedBytes {
         Ok(SharedBytes::from(bytes))
     }
 
+    /// The stamp that the file had when it was mapped; `None` for memory of our own.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        let Backing::Mapped(mapped) = &self.owner else {
+            return None;
+        };
+        let part = [self.range.start as u64, self.range.len() as u64];
+        let mut all = mapped.stamp.into_iter().chain(part);
+        Some(std::array::from_fn(|_| all.next().unwrap_or(0)))
+    }
+
     /// Tells the system that what was read of a mapped file need not stay in memory: what is read again
     /// comes back from its cache. Bounds what a process holds of a large file; never changes an answer.
     pub(crate) fn let_go(&self) {
@@ -84,14 +110,14 @@ impl SharedBytes {
 
     /// The same for a part of them; it may reach behind their end.
     pub(crate) fn let_go_of(&self, part: Range<usize>) {
-        if let Backing::Mapped(map) = &self.owner {
+        if let Backing::Mapped(mapped) = &self.owner {
             let start = self.range.start.saturating_add(part.start);
             let end = self.range.start.saturating_add(part.end);
             let length = end.min(self.range.end).saturating_sub(start);
             let advice = memmap2::UncheckedAdvice::DontNeed;
             // SAFETY: dropping pages loses what was written to them; a private, read-only mapping of
             // a file has no such pages, so that every later read gives the file's bytes, as before.
-            let _ = unsafe { map.unchecked_advise_range(advice, start, length) };
+            let _ = unsafe { mapped.map.unchecked_advise_range(advice, start, length) };
         }
     }
 
@@ -165,7 +191,7 @@ impl Deref for SharedBytes {
 
     fn deref(&self) -> &[u8] {
         let whole: &[u8] = match &self.owner {
-            Backing::Mapped(map) => map,
+            Backing::Mapped(mapped) => &mapped.map,
             Backing::Memory(bytes) => bytes,
         };
         // In bounds by construction; an empty slice rather than a panic if that were ever untrue.

@@ -29,6 +29,17 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens such a file to write over it, if it is still the one that has this identity.
+pub(crate) fn reopen(path: &Path, same: Identity) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = File::options().write(true).custom_flags(flags).open(path)?;
+    let meta = file.metadata()?;
+    let is_it = is_own(&meta) && identity_in(&meta) == same;
+    is_it
+        .then_some(file)
+        .ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
 /// The folder that a variable of the environment names, if it is an absolute path.
 pub(crate) fn absolute_variable(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os(name).map(PathBuf::from);
@@ -47,6 +58,12 @@ pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
         let text = format!("{} {what}", path.display());
         Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
     };
+    if let Some(above) = open_above(path) {
+        let above = above.display();
+        return fails(&format!(
+            "lies below {above}, in which others may rename it"
+        ));
+    }
     match () {
         () if is_strangers(&meta) => fails("belongs to another user"),
         () if is_strangers(&named) => fails("is another user's link"),
@@ -58,6 +75,20 @@ pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
         }
         () => Ok(()),
     }
+}
+
+/// The folder on the way to `path` in which all may rename what is not theirs, or the link there that another user has
+/// made.
+fn open_above(path: &Path) -> Option<PathBuf> {
+    const STICKY: u32 = 0o1000;
+    let is_open = |above: &&Path| {
+        let is_wide = |meta: Metadata| meta.mode() & (STICKY | 0o002) == 0o002;
+        let is_link = |named: Metadata| named.is_symlink() && is_strangers(&named);
+        fs::metadata(above).is_ok_and(is_wide) || fs::symlink_metadata(above).is_ok_and(is_link)
+    };
+    let paths = [std::path::absolute(path).ok(), path.canonicalize().ok()];
+    let mut above = { paths.iter().flatten() }.flat_map(|path| path.ancestors().skip(1));
+    above.find(is_open).map(Path::to_owned)
 }
 
 /// Makes a folder, and its parents where they are missing, for this user alone.
@@ -78,7 +109,7 @@ pub(crate) fn identity(path: &Path) -> Option<Identity> {
     Some(identity_in(&fs::metadata(path).ok()?))
 }
 
-fn identity_in(meta: &Metadata) -> Identity {
+pub(crate) fn identity_in(meta: &Metadata) -> Identity {
     (meta.dev(), meta.ino())
 }
 

@@ -16,11 +16,12 @@ fn number(bytes: &[u8], at: usize, len: usize) -> usize {
     bytes.fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// A library with functions of one byte each, whose names are made tails of one.
-fn with_names(debug: &str) -> Workshop {
+/// A library with functions of one byte each, whose names are made tails of one, and the address of the first one.
+fn with_names(debug: &str) -> (Workshop, u64) {
     let function = |at| format!(".type f{at},@function\nf{at}: nop\n.size f{at},1\n");
     let functions: String = (0..TAILS).map(function).collect();
     let shop = assembled(&format!("{functions}\n{debug}"));
+    let first = shop.address("a.so", "f0");
     let path = shop.path("a.so");
     let mut file = std::fs::read(&path).unwrap();
     // The table of names is moved to the end of the file, the long one behind it.
@@ -49,19 +50,17 @@ fn with_names(debug: &str) -> Workshop {
     }
     assert_eq!(tails, TAILS);
     std::fs::write(&path, file).unwrap();
-    shop
+    (shop, first)
 }
 
 /// With debug information a table of all names is made, too.
 #[test]
 fn names_that_are_tails_of_one() {
     for debug in [String::new(), unit("", "")] {
-        let shop = with_names(&debug);
-        // Past the 65 bytes of `main`.
-        let first = shop.address("a.so", "main") + 66;
+        let (shop, first) = with_names(&debug);
         let file = shop.path("a.so").display().to_string();
         let mut args = vec!["--debug".to_owned(), file, "--address".to_owned()];
-        let addresses = (0..TAILS as u64 - 1).step_by(50);
+        let addresses = (0..TAILS as u64).step_by(50);
         args.extend(addresses.map(|at| format!("{:x}", first + at)));
         let ran = limited(MEMORY, 20, &args);
         assert_eq!(ran.code, Some(0), "{}", ran.err);

@@ -29,10 +29,10 @@ fn engines(object: ObjectFile) -> Option<(DebugFile, FullTable)> {
         making: Arc::default(),
     };
     // Its own table is broken off once it goes.
-    let debug_file = DebugFile::new(object, None, Arc::new(options));
+    let debug_file = DebugFile::new(object, None, Arc::new(options), Arc::default());
     let file = &debug_file.inner;
     let sections = Arc::new(DwarfSections::load(&file.object)?);
-    let (table, damaged) = convert(&file.object, &sections, file.symbols(), &file.stop)?;
+    let (table, damaged) = convert(&file.object, &sections, file.symbols(), &file.stop).ok()?;
     let table = FullTable::new(SharedBytes::from(table), damaged, file.object.base).unwrap();
     Some((debug_file, table))
 }

@@ -1,7 +1,7 @@
 //! Lookup tables on disk: mapped, keyed by what they were made of, written whole or not at all.
 //!
-//! A cache file begins with a magic, its length and its checksum (`u64` each); behind them stands a
-//! SymCache of symbolic's, and what else is known of the file (`convert.rs`), or what a folder held (`search.rs`). All of
+//! A cache file begins with a magic, its length, its checksum (`u64` each) and the stamp of the debug file. After them
+//! stands what it was made of (`made_of.rs`) and a SymCache of symbolic's, or what a folder held (`search.rs`). All of
 //! it is checked before it is used, by a hash that takes several bytes a cycle: that is most of the time of a first
 //! answer. Its name holds the id, the size of the debug file
 //! and the version of the format: whatever changes, another file is looked for. One that belongs to
@@ -10,29 +10,35 @@
 //! Nothing is removed or replaced but regular files of this user that have such a name and begin as such files do, in a
 //! folder that is marked and that no other may write in (see `place.rs`).
 
+mod made_of;
 mod place;
 
 use std::fs;
 use std::hash::Hasher;
 use std::io::{Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use rustc_hash::FxHasher;
 
-use super::bytes::SharedBytes;
+use super::bytes::{SharedBytes, Stamp};
 use super::object_file::ObjectFile;
-use super::own;
+use super::own::{self, Identity};
 use crate::symbolicate::frame::hex;
+use made_of::MadeOf;
 
 /// First bytes of each file.
 const MAGIC: &[u8; 8] = b"wdjcache";
-/// Magic, length and checksum.
-const HEADER: usize = 3 * 8;
+/// Magic, length, checksum, and a stamp.
+const HEADER: usize = STAMP_AT + size_of::<Stamp>();
+const STAMP_AT: usize = 3 * 8;
 /// Counts up with every change of what a file holds.
-const VERSION: u32 = 9;
+const VERSION: u32 = 10;
+/// Endings of names: of a table, and of the reason why there is none.
+const TABLE: &str = "table";
+const REASON: &str = "reason";
 /// Bytes that are checked at a time, and then let go.
 const BLOCK: usize = 1 << 20;
 /// All tables together take no more than this by default.
@@ -96,13 +102,43 @@ impl Cache {
         !object.id.is_empty() && object.has_dwarf && object.bytes.len() >= WORTH_IT
     }
 
-    /// The table of `object`, if it is there, whole, and this user's alone.
+    /// The table of `object`, if it is there, whole, this user's alone, and made of the same bytes.
     pub(crate) fn load(&self, object: &ObjectFile) -> Option<SharedBytes> {
-        self.read(&name(object)?)
+        self.load_as(object, TABLE)
+    }
+
+    /// The reason why `object` has no table, if one was found before.
+    pub(crate) fn load_reason(&self, object: &ObjectFile) -> Option<String> {
+        let reason = self.load_as(object, REASON)?;
+        String::from_utf8(reason.to_vec()).ok()
+    }
+
+    fn load_as(&self, object: &ObjectFile, ending: &str) -> Option<SharedBytes> {
+        let name = name(object, ending)?;
+        let (identity, file) = self.read_file(&name)?;
+        let (made_of, table) = MadeOf::split(&file.part(HEADER..file.len())?)?;
+        let stamp = object.bytes.stamp();
+        if stamp.is_none_or(|stamp| file[STAMP_AT..HEADER] != stamp_bytes(stamp)) {
+            made_of.is(&object.bytes).then_some(())?;
+            if let Some(stamp) = stamp {
+                // The next time it need not be read for this.
+                let path = self.find()?.join(&name);
+                let file = own::reopen(&path, identity);
+                let _ =
+                    file.and_then(|file| file.write_all_at(&stamp_bytes(stamp), STAMP_AT as u64));
+            }
+        }
+        Some(table)
     }
 
     /// The content of the file of this name, if it is there, whole, and this user's alone.
     pub(crate) fn read(&self, name: &str) -> Option<SharedBytes> {
+        let (_, file) = self.read_file(name)?;
+        file.part(HEADER..file.len())
+    }
+
+    /// All of that file, and which one it is.
+    fn read_file(&self, name: &str) -> Option<(Identity, SharedBytes)> {
         let path = self.find()?.join(name);
         let file = own::open(&path).ok()?;
         let meta = file.metadata().ok()?;
@@ -110,19 +146,31 @@ impl Cache {
         if meta.mode() & 0o022 != 0 {
             return None;
         }
-        let content = open(&SharedBytes::map_open(&file, &path).ok()?)?;
+        let bytes = SharedBytes::map_open(&file, &path).ok()?;
+        is_whole(&bytes).then_some(())?;
         let age = SystemTime::now().duration_since(meta.modified().ok()?);
         if age.is_ok_and(|age| age > TOUCH_EVERY) {
             let _ = file.set_modified(SystemTime::now());
         }
-        Some(content)
+        Some((own::identity_in(&meta), bytes))
     }
 
     /// Writes a table, whole or not at all, and makes room for it. That a cache cannot be written is
     /// no error: it is a cache.
     pub(crate) fn store(&self, object: &ObjectFile, table: &[u8]) {
-        if let Some(name) = name(object) {
-            self.write(&name, table);
+        self.store_as(object, TABLE, table);
+    }
+
+    /// Writes why there is none, so that the next process does not try again.
+    pub(crate) fn store_reason(&self, object: &ObjectFile, reason: &str) {
+        self.store_as(object, REASON, reason.as_bytes());
+    }
+
+    fn store_as(&self, object: &ObjectFile, ending: &str, content: &[u8]) {
+        if let Some(name) = name(object, ending) {
+            let made_of = MadeOf::new(&object.bytes).to_bytes();
+            let stamp = object.bytes.stamp().unwrap_or_default();
+            self.write_parts(&name, stamp, &[&made_of, content]);
         }
     }
 
@@ -150,9 +198,15 @@ impl Cache {
 
     /// Writes a file of this name under another name first, so that no process sees half of it; then makes room.
     pub(crate) fn write(&self, name: &str, content: &[u8]) {
+        self.write_parts(name, Stamp::default(), &[content]);
+    }
+
+    fn write_parts(&self, name: &str, stamp: Stamp, content: &[&[u8]]) {
+        let content = content.concat();
         let length = (content.len() as u64).to_le_bytes();
         let checksum = content.chunks(BLOCK).fold(0, checksum).to_le_bytes();
-        let parts = [MAGIC, &length, &checksum, content];
+        let stamp = stamp_bytes(stamp);
+        let parts = [&MAGIC[..], &length, &checksum, &stamp, &content];
         let Some(place) = self.make() else {
             return;
         };
@@ -226,7 +280,7 @@ fn is_fresh(name: &str) -> Option<bool> {
     let is_ours = is_hex(id)
         && is_hex(size)
         && version.is_ok()
-        && ["table", "folder"].contains(&ending)
+        && [TABLE, REASON, "folder"].contains(&ending)
         && (is_whole || rest.ends_with(".new"));
     is_ours.then_some(!is_whole)
 }
@@ -243,9 +297,9 @@ fn remove(path: &Path) -> bool {
     is_own(path) && fs::remove_file(path).is_ok()
 }
 
-/// The name of the table of `object`; `None` where nothing tells it from others.
-fn name(object: &ObjectFile) -> Option<String> {
-    let name = file_name(&hex(&object.id), object.bytes.len(), "table");
+/// The name of the table of `object`, or of what stands in its place; `None` where nothing tells it from others.
+fn name(object: &ObjectFile, ending: &str) -> Option<String> {
+    let name = file_name(&hex(&object.id), object.bytes.len(), ending);
     (!object.id.is_empty()).then_some(name)
 }
 
@@ -262,12 +316,24 @@ fn checksum(before: u64, block: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The content of a cache file, if it is whole.
-fn open(bytes: &SharedBytes) -> Option<SharedBytes> {
-    let (header, content) = bytes.split_at_checked(HEADER)?;
-    let (magic, numbers) = header.split_at_checked(MAGIC.len())?;
+fn stamp_bytes(stamp: Stamp) -> [u8; size_of::<Stamp>()] {
+    let mut bytes = stamp.into_iter().flat_map(u64::to_le_bytes);
+    std::array::from_fn(|_| bytes.next().unwrap_or(0))
+}
+
+/// Returns true if a cache file is what was written.
+fn is_whole(bytes: &SharedBytes) -> bool {
+    let Some((header, content)) = bytes.split_at_checked(HEADER) else {
+        return false;
+    };
     // Of one that was cut or made longer, no byte is read.
-    let expected = numbers.strip_prefix(&(content.len() as u64).to_le_bytes())?;
+    let length = (content.len() as u64).to_le_bytes();
+    let Some(expected) = header
+        .strip_prefix(MAGIC)
+        .and_then(|rest| rest.strip_prefix(&length))
+    else {
+        return false;
+    };
     let blocks = content.chunks(BLOCK).enumerate();
     let found = blocks.fold(0, |before, (index, block)| {
         let found = checksum(before, block);
@@ -275,6 +341,5 @@ fn open(bytes: &SharedBytes) -> Option<SharedBytes> {
         bytes.let_go_of(at..at + BLOCK);
         found
     });
-    let is_whole = magic == MAGIC && expected == found.to_le_bytes();
-    is_whole.then(|| bytes.part(HEADER..bytes.len()))?
+    expected.starts_with(&found.to_le_bytes())
 }
