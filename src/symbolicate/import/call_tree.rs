@@ -49,7 +49,7 @@
 
 use std::cell::OnceCell;
 
-use super::draft::{Draft, Node, Tree};
+use super::draft::{Draft, SampleNode, SampleTree};
 use super::fields::Fields;
 use super::lines::image_line;
 use super::nodes::{
@@ -114,7 +114,7 @@ pub(super) fn read(text: &str, header: Fields, lines: LineNumbers<'_>, layout: L
     for (index, (mut thread, mut nodes)) in tree.threads.into_iter().enumerate() {
         thread.main |= !any_main && index == 0;
         place_nodes(&mut draft, &mut nodes);
-        let mut stacks = Tree::new(nodes);
+        let mut stacks = SampleTree::new(nodes);
         stacks.heaviest(&mut thread);
         // A stall's samples are those of the thread that hung; of load, those of all trees.
         let is_tree = thread.name.as_deref() != Some(HEAVIEST);
@@ -127,7 +127,7 @@ pub(super) fn read(text: &str, header: Fields, lines: LineNumbers<'_>, layout: L
 }
 
 /// Gives nodes whose image no list has the one that their line names.
-fn place_nodes(draft: &mut Draft, nodes: &mut [Node]) {
+fn place_nodes(draft: &mut Draft, nodes: &mut [SampleNode]) {
     for node in nodes {
         let Some((name, base)) = node.image.take() else {
             continue;
@@ -158,7 +158,7 @@ enum TreeSection {
 #[derive(Default)]
 struct CallTree {
     page: LabelledText,
-    threads: Vec<(Thread, Vec<Node>)>,
+    threads: Vec<(Thread, Vec<SampleNode>)>,
     /// The nodes that the next line may stand below: its column, its index.
     open: Vec<(usize, usize)>,
     images: Vec<String>,
@@ -288,7 +288,7 @@ impl CallTree {
         }
     }
 
-    fn node(&mut self, column: usize, mut node: Node) {
+    fn node(&mut self, column: usize, mut node: SampleNode) {
         let Some((_, nodes)) = self.threads.last_mut() else {
             return;
         };

@@ -133,7 +133,7 @@ impl Draft {
 
     /// Adds the samples of a tree, with `interval` nanoseconds between two; frames without an image get the one their
     /// address lies in.
-    pub fn samples(&mut self, tree: &Tree, interval: u64) {
+    pub fn samples(&mut self, tree: &SampleTree, interval: u64) {
         for &(at, count) in &tree.ends {
             let first = tree.nodes[at].first.unwrap_or(0);
             let most = limits::FRAMES.min(MOST_FRAMES.saturating_sub(self.sampled));
@@ -288,7 +288,7 @@ pub(super) fn frame(pc: u64, image: Option<u32>, name: Option<String>) -> Frame 
 }
 
 /// A node of a tree of sampled stacks.
-pub(super) struct Node {
+pub(super) struct SampleNode {
     pub parent: Option<usize>,
     /// Samples that went through here.
     pub count: u64,
@@ -302,14 +302,14 @@ pub(super) struct Node {
 }
 
 /// A tree of sampled stacks.
-pub(super) struct Tree {
-    nodes: Vec<Node>,
+pub(super) struct SampleTree {
+    nodes: Vec<SampleNode>,
     /// Nodes in which samples ended, and how many: in the order of time, where the report numbers samples.
     pub ends: Vec<(usize, u64)>,
 }
 
-impl Tree {
-    pub fn new(nodes: Vec<Node>) -> Tree {
+impl SampleTree {
+    pub fn new(nodes: Vec<SampleNode>) -> SampleTree {
         let mut own: Vec<u64> = nodes.iter().map(|node| node.count).collect();
         for node in &nodes {
             if let Some(parent) = node.parent {
@@ -319,7 +319,7 @@ impl Tree {
         let ends = own.into_iter().enumerate().filter(|(_, count)| *count > 0);
         let mut ends: Vec<(usize, u64)> = ends.collect();
         ends.sort_by_key(|(at, _)| nodes[*at].first);
-        Tree { nodes, ends }
+        SampleTree { nodes, ends }
     }
 
     /// The frames of a stack, innermost first.

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::draft::{Draft, Node, Tree, frame};
+use super::draft::{Draft, SampleNode, SampleTree, frame};
 use super::fields::{Fields, keep_frames};
 use super::parts::HeadPaths;
 use super::{Layout, ended, values};
@@ -175,7 +175,7 @@ fn threads(draft: &mut Draft, tree: Value, kind: EventKind) {
                 ),
                 false => (node.parent, node.count),
             };
-            nodes.push(Node {
+            nodes.push(SampleNode {
                 parent,
                 count,
                 frame: frame(pc.unwrap_or(0), images.get(&node.image).copied(), None),
@@ -185,7 +185,7 @@ fn threads(draft: &mut Draft, tree: Value, kind: EventKind) {
             });
             left.push((left.len(), node.left));
         }
-        let mut stacks = Tree::new(nodes);
+        let mut stacks = SampleTree::new(nodes);
         stacks.heaviest(&mut thread);
         let sampled = stacks.ends.len() > 1 || stacks.ends.iter().any(|(_, count)| *count > 1);
         if sampled && kind != EventKind::Crash && (attributed || only || !per_thread) {

@@ -1,6 +1,6 @@
 //! Single lines of Apple's trees of sampled stacks: threads, nodes.
 
-use super::draft::{Node, frame};
+use super::draft::{SampleNode, frame};
 use super::lines::source;
 use super::{names, values};
 use crate::report::{Thread, Value};
@@ -54,7 +54,7 @@ pub(super) fn counted(line: &str) -> Option<(usize, u64, &str)> {
 }
 
 /// `main  (in kiosk) + 32  [0x104c3c55c]  kiosk.c:7`; of several addresses in one function, the first.
-pub(super) fn sample_node(count: u64, what: &str) -> Option<Node> {
+pub(super) fn sample_node(count: u64, what: &str) -> Option<SampleNode> {
     let (front, behind) = what.rsplit_once(" [0x")?;
     let (addresses, behind) = behind.split_once(']').unwrap_or((behind, ""));
     let digits = addresses.split(',').next()?;
@@ -64,7 +64,7 @@ pub(super) fn sample_node(count: u64, what: &str) -> Option<Node> {
     let offset = offsets.trim().strip_prefix("+ ");
     let offset = offset.and_then(|offset| offset.split(',').next()?.trim().parse().ok());
     let name = names::function(name.trim(), offset);
-    Some(Node {
+    Some(SampleNode {
         parent: None,
         count,
         frame: frame(pc, None, name.map(str::to_owned)),
@@ -76,7 +76,7 @@ pub(super) fn sample_node(count: u64, what: &str) -> Option<Node> {
 
 /// `  15  main + 32 (kiosk.c:26 in kiosk + 1372) [0x104c3c55c] 1-15`, and the column of its count. Frames of the
 /// kernel, behind a `*`, are left out.
-pub(super) fn spindump_node(line: &str) -> Option<(usize, Node)> {
+pub(super) fn spindump_node(line: &str) -> Option<(usize, SampleNode)> {
     let start = line.trim_start();
     let digits = start.bytes().take_while(u8::is_ascii_digit).count();
     let count: u64 = start[..digits].parse().ok()?;
@@ -95,7 +95,7 @@ pub(super) fn spindump_node(line: &str) -> Option<(usize, Node)> {
     let name = names::function(name.trim(), values::number(offset));
     let first = range.trim().split(['-', ',']).next();
     let first = first.and_then(|n| n.parse::<u64>().ok());
-    let node = Node {
+    let node = SampleNode {
         parent: None,
         count,
         frame: frame(pc, None, name.map(str::to_owned)),
