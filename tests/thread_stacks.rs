@@ -18,8 +18,12 @@ fn main() {
         roles(&role, &folder);
         return;
     }
-    let tests: [(&str, fn()); 4] = [
+    let tests: [(&str, fn()); 5] = [
         ("an_overflow_on_a_thread_of_rust", of_rust),
+        (
+            "an_overflow_in_a_destructor_behind_the_thread_of_rust",
+            of_destructor,
+        ),
         ("an_overflow_on_a_thread_of_c", || of_c("of_c")),
         ("an_overflow_on_a_thread_that_was_there_before", || {
             of_c("of_c_before")
@@ -94,6 +98,17 @@ fn roles(role: &str, folder: &Path) {
             let _monitor = install(folder);
             let _ = std::thread::spawn(|| deeper(0)).join();
         }
+        "of_destructor" => {
+            struct Deep;
+            impl Drop for Deep {
+                fn drop(&mut self) {
+                    deeper(0);
+                }
+            }
+            thread_local!(static DEEP: Deep = const { Deep });
+            let _monitor = install(folder);
+            let _ = std::thread::spawn(|| DEEP.with(|_| ())).join();
+        }
         "of_c" => {
             let _monitor = install(folder);
             function::<extern "C" fn(i32)>("c_begin")(0);
@@ -129,6 +144,13 @@ fn of_rust() {
     assert!(ended.stderr.contains("has overflowed its stack"));
     let report = ended.report();
     let functions = functions(&report, 0);
+    assert!(functions[0].contains("deeper"), "{functions:?}");
+}
+
+fn of_destructor() {
+    let ended = play("of_destructor");
+    assert!(ended.signal().is_some(), "{}", ended.stderr);
+    let functions = functions(&ended.report(), 0);
     assert!(functions[0].contains("deeper"), "{functions:?}");
 }
 
