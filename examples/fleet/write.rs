@@ -209,6 +209,7 @@ impl Report<'_> {
                 cpu: None,
                 registers: &[],
                 frames: &first,
+                tasks: Default::default(),
                 end: Some(WalkEnd::Root),
                 omitted: None,
             })
