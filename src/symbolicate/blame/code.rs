@@ -1,4 +1,4 @@
-//! What a frame is, by its name: Swift's functions and what the compiler makes beside them, and pseudo-functions
+//! Kinds of frames, by their names: Swift's functions and what the compiler makes beside them, and pseudo-functions
 //! by which compilers say why code traps. Blame, groups, titles and profiles go by this; no other place looks into a Swift name.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const LANGUAGE: [&str; 35] = [
     "_FoundationCShims", "ObjectiveC", "Darwin", "Glibc", "Musl", "Builtin", "SwiftShims", "__C", "__C_Synthesized",
 ];
 
-/// What a frame's name says.
+/// The kind of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Code {
     /// No function: the text is why the code traps.
@@ -30,7 +30,7 @@ pub(crate) enum Code {
     Other,
 }
 
-/// What a frame is, by its name alone.
+/// The kind of a frame, by its name alone.
 pub(crate) fn code(frame: &Frame) -> Code {
     thread_local! {
         static KNOWN: KnownTexts<Code> = KnownTexts::default();

@@ -106,7 +106,7 @@ struct Bounded {
 }
 
 impl Bounded {
-    /// What was written, whole or cut; `None` where the writer failed otherwise.
+    /// The text that was written, whole or cut; `None` where the writer failed otherwise.
     fn ended(&mut self, write: impl FnOnce(&mut Self) -> fmt::Result) -> Option<String> {
         match write(self) {
             Ok(()) => Some(std::mem::take(&mut self.text)),

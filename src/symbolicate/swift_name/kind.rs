@@ -23,7 +23,7 @@ pub(super) enum Conformance {
     Opaque,
 }
 
-/// How a function type is called; decides the attribute before it.
+/// The convention of a function type; decides the attribute before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Convention {
     Plain,
@@ -36,7 +36,7 @@ pub(super) enum Convention {
     EscapingBlock,
 }
 
-/// What a function type is isolated to.
+/// The isolation of a function type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Isolation {
     Any,
@@ -125,7 +125,7 @@ pub(super) enum Kind {
     KeyPathIndex(&'static str),
     TypeMangling,
 
-    /// What stands before a function's name, and what it says.
+    /// Words before a function's name.
     Attribute(&'static str),
     Outlined(&'static str),
     BridgedMethod,

@@ -25,7 +25,7 @@ mod tree;
 pub(crate) use summary::{Role, Summary};
 use tree::{Id, Tree};
 
-/// What names of Swift 4 and later begin with.
+/// Beginnings of names of Swift 4 and later.
 const PREFIXES: [&str; 5] = ["$s", "$S", "$e", "_T0", "@__swiftmacro_"];
 
 /// A parsed name.
@@ -63,7 +63,7 @@ impl SwiftName {
         print::text(&self.tree, self.root).filter(|text| !text.is_empty())
     }
 
-    /// What the name says of the code.
+    /// Facts of the code that the name is of.
     pub(crate) fn summary(&self) -> Summary {
         summary::summary(&self.tree, self.root)
     }

@@ -1,10 +1,10 @@
-//! What a parsed name says of the code: whose it is, and which function it is a version or a part of.
+//! Facts of the code that a parsed name is of: whose it is, and which function it is a version or a part of.
 
 use super::kind::{Kind, Thunk};
 use super::print;
 use super::tree::{Id, Tree};
 
-/// How far a name is followed inwards.
+/// The levels that a name is followed inwards.
 const MAX_DEPTH: usize = 384;
 
 /// The kind of code that a name is of.
@@ -20,7 +20,7 @@ pub(crate) enum Role {
     Glue,
 }
 
-/// What a parsed name says of the code, apart from its text.
+/// Facts of the code that a parsed name is of, apart from its text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
     /// The kind of the innermost function that the name leads to.

@@ -3,7 +3,7 @@
 
 use super::summary::{Role, Summary};
 
-/// What stands before a function of which the code is a version, a part or a thunk; the flag: it is a thunk.
+/// Words before a function of which the code is a version, a part or a thunk; the flag: it is a thunk.
 const BEFORE: [(&str, bool); 12] = [
     ("specialized ", false),
     ("merged ", false),
@@ -19,7 +19,7 @@ const BEFORE: [(&str, bool); 12] = [
     ("back deployment fallback for ", true),
 ];
 
-/// How code and data begin that are of no function.
+/// Beginnings of code and data that are of no function.
 const GLUE: [&str; 12] = [
     "thunk for ",
     "reabstraction thunk ",

@@ -9,7 +9,7 @@ use super::identifier;
 use super::kind::{Kind, Nominal};
 use super::tree::{Id, Tree};
 
-/// How deep a name is read.
+/// The levels that a name is read to.
 const MAX_DEPTH: usize = 128;
 
 /// A reader of one name.
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
         self.tree.node(Kind::Nominal(nominal), &[module, name])
     }
 
-    /// What stands after `S`.
+    /// The node that is repeated by what is after `S`.
     fn substitution(&mut self) -> Option<Id> {
         use Nominal::{Enum, Structure};
         let (nominal, name) = match self.peek() {

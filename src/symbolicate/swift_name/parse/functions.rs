@@ -85,7 +85,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What a function's type takes: a tuple, or the one type.
+    /// The arguments of a function's type: a tuple, or the one type.
     fn arguments_of(&self, function: Id) -> Option<Id> {
         (self.tree.kind(function) == Kind::Type).then_some(())?;
         let mut function = self.tree.child(function, 0)?;

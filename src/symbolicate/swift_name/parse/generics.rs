@@ -4,7 +4,7 @@ use super::super::kind::{Conformance, Kind, Phrase};
 use super::super::tree::Id;
 use super::Parser;
 
-/// What a requirement constrains.
+/// The subject of a requirement.
 enum Constrained {
     Parameter,
     Member,

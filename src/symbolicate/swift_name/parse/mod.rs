@@ -230,7 +230,7 @@ impl Parser<'_> {
         self.pop_kind(Kind::Type)
     }
 
-    /// What the type on top of the stack wraps.
+    /// The node that the type on top of the stack wraps.
     fn pop_inner_type(&mut self) -> Option<Id> {
         let outer = self.pop_type()?;
         self.tree.child(outer, 0)

@@ -8,7 +8,7 @@ use super::Parser;
 /// The most words that a name can repeat.
 const MAX_WORDS: usize = 26;
 
-/// How often one letter repeats a node at most.
+/// The most times that one letter repeats a node.
 const MAX_REPEATS: i64 = 2048;
 
 impl<'a> Parser<'a> {

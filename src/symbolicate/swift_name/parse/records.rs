@@ -240,7 +240,7 @@ impl Parser<'_> {
     }
 }
 
-/// What a value witness of a code does.
+/// The words for a value witness of a code.
 pub(in super::super) fn value_witness(code: [u8; 2]) -> Option<Phrase> {
     Some(match &code {
         b"al" => &["allocateBuffer for "],

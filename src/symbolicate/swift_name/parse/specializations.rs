@@ -4,7 +4,7 @@ use super::super::kind::{Kind, Phrase, Thunk};
 use super::super::tree::Id;
 use super::Parser;
 
-/// What a specialized parameter takes off the stack.
+/// The nodes that a specialized parameter takes off the stack.
 #[derive(Clone, Copy)]
 enum Taken {
     Closure,

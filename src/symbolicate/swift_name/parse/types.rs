@@ -4,7 +4,7 @@ use super::super::kind::{Convention, Kind, Nominal};
 use super::super::tree::Id;
 use super::Parser;
 
-/// How deep generic arguments reach into contexts of contexts.
+/// The levels that generic arguments reach into contexts of contexts.
 const MAX_CONTEXTS: usize = 128;
 
 impl Parser<'_> {

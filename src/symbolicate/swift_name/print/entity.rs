@@ -4,7 +4,7 @@ use super::super::kind::{Convention, Kind, Nominal};
 use super::super::tree::Id;
 use super::Printer;
 
-/// How much of a declaration's type is printed.
+/// The part of a declaration's type that is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Types {
     /// None, and the declaration can stand before a `.`.
@@ -15,7 +15,7 @@ enum Types {
     Function,
 }
 
-/// How a declaration is printed.
+/// The form in which a declaration is printed.
 struct Style {
     types: Types,
     has_name: bool,

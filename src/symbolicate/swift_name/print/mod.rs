@@ -10,7 +10,7 @@ use super::tree::{Id, Tree};
 /// The longest text that a name is printed as. No name of Swift's own libraries needs a tenth of it.
 const MAX_OUTPUT: usize = 16 * 1024;
 
-/// How deep nodes are printed.
+/// The levels to which nodes are printed.
 const MAX_DEPTH: usize = 384;
 
 /// Nodes printed: a name can repeat parts that print nothing.
