@@ -1,3 +1,5 @@
+//! Names as Swift's own demangler prints them, names that end demanglers, and what a name leads to.
+
 use super::*;
 
 fn simplified(name: &str) -> Option<String> {

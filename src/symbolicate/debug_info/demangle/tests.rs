@@ -1,3 +1,5 @@
+//! Names of every language, and those that cost other demanglers time and memory.
+
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
