@@ -11,6 +11,9 @@ use crate::report::model::{AsyncEnd, Omitted, RawChain, RawChains};
 /// Most async functions of a stack whose chains are kept: the innermost ones.
 const CHAINS: usize = 16;
 
+/// Finds the callers of a frame's function, and why there are no more.
+type ChainOf<'c> = &'c mut dyn FnMut(AsyncFrame, &mut [u64]) -> (usize, AsyncEnd);
+
 /// The async functions of one stack, and their chains. Signal-safe once made.
 #[derive(Debug)]
 pub(crate) struct FoundTasks {
@@ -122,11 +125,7 @@ impl FoundTasks {
         });
     }
 
-    fn fill(
-        &mut self,
-        images: &Images,
-        chain_of: &mut dyn FnMut(AsyncFrame, &mut [u64]) -> (usize, AsyncEnd),
-    ) {
+    fn fill(&mut self, images: &Images, chain_of: ChainOf<'_>) {
         let mut used = 0;
         let frames = self.frames.iter().take(self.count);
         for ((index, frame), chain) in frames.zip(&mut self.chains) {
