@@ -53,14 +53,14 @@ section! {
         /// *else none*
         #[serde(with = "registers")]
         registers: Vec<(String, u64)> as &'a [(&'a str, u64)],
-        /// The stack, innermost frame first.
-        /// *else none*
-        #[serde(with = "frames")]
-        frames: Vec<Frame> as &'a [RawFrame],
         /// The callers that await the function of a frame: `[frame, callers, end]`.
         /// *else none*
         #[serde(rename = "async", with = "chains")]
         tasks: Vec<AsyncChain> as RawChains<'a>,
+        /// The stack, innermost frame first.
+        /// *else none*
+        #[serde(with = "frames")]
+        frames: Vec<Frame> as &'a [RawFrame],
         /// Place and count of the frames that were left out.
         /// *else nothing is missing*
         #[serde(deserialize_with = "lenient")]
@@ -106,14 +106,14 @@ section! {
             skip_serializing_if = "WalkEnd::is_other"
         )]
         end: Option<WalkEnd>,
-        /// The rest of the frames, innermost first.
-        /// *else none*
-        #[serde(with = "frames")]
-        frames: Vec<Frame> as &'a [RawFrame],
         /// The callers that await the function of a frame: `[frame, callers, end]`.
         /// *else none*
         #[serde(rename = "async", with = "chains")]
         tasks: Vec<AsyncChain> as RawChains<'a>,
+        /// The rest of the frames, innermost first.
+        /// *else none*
+        #[serde(with = "frames")]
+        frames: Vec<Frame> as &'a [RawFrame],
         /// Place and count of the frames that were left out.
         /// *else nothing is missing*
         #[serde(deserialize_with = "lenient")]
