@@ -223,7 +223,7 @@ fn chain(u: &mut Unstructured<'_>) -> Result<AsyncChain> {
     let ends = [AsyncEnd::Root, AsyncEnd::Limit, AsyncEnd::Unknown];
     Ok(AsyncChain {
         frame: u.arbitrary()?,
-        callers: list(u, 5, |u| Ok(u.arbitrary()?))?,
+        callers: list(u, 5, Unstructured::arbitrary)?,
         end: *u.choose(&ends)?,
     })
 }
