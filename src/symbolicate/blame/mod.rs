@@ -385,6 +385,7 @@ mod tests {
         let stack = Stack {
             frames: vec![trapped],
             omitted: None,
+            tasks: Vec::new(),
         };
         assert_eq!(
             blamed(&of, &stack).unwrap().name(&of),

@@ -41,7 +41,7 @@ fn has_prefix(line: &str, prefix: &str) -> Option<usize> {
     let class = |c: u8| if c.is_ascii_digit() { b'0' } else { c };
     let pairs = line.bytes().zip(prefix.bytes());
     let is_alike = pairs.take(len).all(|(a, b)| class(a) == class(b));
-    let is_whole = len == prefix.len() || prefix[len..].trim().is_empty();
+    let is_whole = prefix.get(len..).is_some_and(|rest| rest.trim().is_empty());
     (is_alike && is_whole && line.is_char_boundary(len)).then_some(len)
 }
 
