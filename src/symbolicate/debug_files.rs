@@ -16,7 +16,7 @@ use super::files::cache::Cache;
 use super::files::dyld_cache;
 use super::files::links::is_system_library;
 use super::files::object_file::{self, ObjectFile};
-use super::files::search::{self, ObjectSummary, Walk};
+use super::files::search::{self, FolderWalk, ObjectSummary};
 use super::frame::id_text;
 use super::image_files::{ImageFiles, has_dwarf};
 use super::lock;
@@ -225,7 +225,7 @@ impl DebugFiles {
             std::fs::read_dir(path).map_err(|e| Error::io(path, e))?;
             let walked = search::walk(
                 path,
-                Walk {
+                FolderWalk {
                     jobs: self.options.jobs,
                     cache: self.options.cache.as_ref(),
                     follow_links: self.follow_links,

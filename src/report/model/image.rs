@@ -44,7 +44,7 @@ section! {
     #[derive(Default)]
     NearMemory, NearMemoryView<'a> {
         /// `pc`, `address` (the fault's), `stack` (from below the stack pointer upwards), or the name of the
-        /// register that points to a text.
+        /// register that points to a text; `withheld` alone where the process is not dumpable (set-user-id, file capabilities).
         /// *always*
         #[serde(deserialize_with = "lenient")]
         of: String as &'a str,

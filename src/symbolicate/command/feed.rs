@@ -127,7 +127,7 @@ impl Feed<'_> {
             goes_on = self.file(path);
             goes_on
         };
-        let mut walk = Walk {
+        let mut walk = ReportWalk {
             window: WINDOW,
             given,
             links_out: 0,
@@ -238,7 +238,7 @@ const WINDOW: usize = 1 << 17;
 const DEPTH: usize = 64;
 
 /// Finds the reports below a folder, folders and reports in order of name. Links to folders are not followed.
-struct Walk<'a> {
+struct ReportWalk<'a> {
     /// Names held at a time.
     window: usize,
     /// The folder whose links to files may not lead out of it; `None` if they may.
@@ -249,7 +249,7 @@ struct Walk<'a> {
     found: &'a mut dyn FnMut(PathBuf) -> bool,
 }
 
-impl Walk<'_> {
+impl ReportWalk<'_> {
     /// `Ok(false)` where `found` wants no more.
     ///
     /// # Errors
@@ -390,8 +390,8 @@ pub(super) fn count(paths: &[PathBuf], stop: &dyn Fn() -> bool) -> u64 {
 mod tests {
     use super::*;
 
-    fn walk_by(window: usize, found: &mut dyn FnMut(PathBuf) -> bool) -> Walk<'_> {
-        Walk {
+    fn walk_by(window: usize, found: &mut dyn FnMut(PathBuf) -> bool) -> ReportWalk<'_> {
+        ReportWalk {
             window,
             given: None,
             links_out: 0,

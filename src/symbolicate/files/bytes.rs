@@ -31,7 +31,7 @@ struct Mapped {
 
 /// Facts by which the system tells that a part of a file is still what it was: device, number, size, times of change of
 /// content and of anything (nanoseconds), start and length of the part.
-pub(crate) type Stamp = [u64; 7];
+pub(crate) type FileStamp = [u64; 7];
 
 impl AsRef<[u8]> for SharedBytes {
     fn as_ref(&self) -> &[u8] {
@@ -93,7 +93,7 @@ impl SharedBytes {
     }
 
     /// The stamp that the file had when it was mapped; `None` for memory of our own.
-    pub(crate) fn stamp(&self) -> Option<Stamp> {
+    pub(crate) fn stamp(&self) -> Option<FileStamp> {
         let Backing::Mapped(mapped) = &self.owner else {
             return None;
         };

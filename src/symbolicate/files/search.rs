@@ -75,7 +75,7 @@ pub(in crate::symbolicate) struct Looked {
 
 /// How a folder is walked.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::symbolicate) struct Walk<'a> {
+pub(in crate::symbolicate) struct FolderWalk<'a> {
     /// Threads that look into files.
     pub jobs: usize,
     /// Where what was found is remembered.
@@ -94,8 +94,8 @@ pub(in crate::symbolicate) struct Walked {
 
 /// Looks into all files below `folder`. What cannot be read is passed over. Of a link that stays in the folder the target is
 /// found without it.
-pub(in crate::symbolicate) fn walk(folder: &Path, how: Walk<'_>) -> Walked {
-    let Walk { jobs, cache, .. } = how;
+pub(in crate::symbolicate) fn walk(folder: &Path, how: FolderWalk<'_>) -> Walked {
+    let FolderWalk { jobs, cache, .. } = how;
     let root = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let known = cache
         .and_then(|cache| remembered(cache, &root))
@@ -317,7 +317,7 @@ mod tests {
         let cache = &Cache::new(&kept);
         for (jobs, follow_links) in [(1, false), (2, true), (8, false), (8, true)] {
             for cache in [None, Some(cache)] {
-                let how = Walk {
+                let how = FolderWalk {
                     jobs,
                     cache,
                     follow_links,
@@ -325,7 +325,7 @@ mod tests {
                 assert_eq!(names(&walk(&root, how).looked, &root), expected);
             }
         }
-        let how = Walk {
+        let how = FolderWalk {
             jobs: 2,
             cache: Some(cache),
             follow_links: false,
@@ -349,7 +349,7 @@ mod tests {
         std::os::unix::fs::symlink(&out, root.join("folder")).unwrap();
         std::os::unix::fs::symlink(out.join("file"), root.join("other")).unwrap();
         std::os::unix::fs::symlink("file", root.join("same")).unwrap();
-        let how = |follow_links| Walk {
+        let how = |follow_links| FolderWalk {
             jobs: 1,
             cache: None,
             follow_links,

@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime};
 
 use rustc_hash::FxHasher;
 
-use super::bytes::{SharedBytes, Stamp};
+use super::bytes::{FileStamp, SharedBytes};
 use super::object_file::ObjectFile;
 use super::own::{self, Identity};
 use crate::symbolicate::frame::hex;
@@ -32,7 +32,7 @@ use made_of::MadeOf;
 /// First bytes of each file.
 const MAGIC: &[u8; 8] = b"wdjcache";
 /// Magic, length, checksum, and a stamp.
-const HEADER: usize = STAMP_AT + size_of::<Stamp>();
+const HEADER: usize = STAMP_AT + size_of::<FileStamp>();
 const STAMP_AT: usize = 3 * 8;
 /// Counts up with every change of what a file holds.
 const VERSION: u32 = 10;
@@ -198,10 +198,10 @@ impl Cache {
 
     /// Writes a file of this name under another name first, so that no process sees half of it; then makes room.
     pub(crate) fn write(&self, name: &str, content: &[u8]) {
-        self.write_parts(name, Stamp::default(), &[content]);
+        self.write_parts(name, FileStamp::default(), &[content]);
     }
 
-    fn write_parts(&self, name: &str, stamp: Stamp, content: &[&[u8]]) {
+    fn write_parts(&self, name: &str, stamp: FileStamp, content: &[&[u8]]) {
         let content = content.concat();
         let length = (content.len() as u64).to_le_bytes();
         let checksum = content.chunks(BLOCK).fold(0, checksum).to_le_bytes();
@@ -316,7 +316,7 @@ fn checksum(before: u64, block: &[u8]) -> u64 {
     hasher.finish()
 }
 
-fn stamp_bytes(stamp: Stamp) -> [u8; size_of::<Stamp>()] {
+fn stamp_bytes(stamp: FileStamp) -> [u8; size_of::<FileStamp>()] {
     let mut bytes = stamp.into_iter().flat_map(u64::to_le_bytes);
     std::array::from_fn(|_| bytes.next().unwrap_or(0))
 }
