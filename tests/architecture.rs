@@ -39,19 +39,6 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("bin", &["symbolicate"]),
 ];
 
-/// Names that two types share: public ones that mean a report's beside the app's, the unwinder's or a symbolicated one;
-/// `Error`, which modules have by custom; and what both systems have, in files of other names.
-const SHARED_NAMES: &[&str] = &[
-    "Context",
-    "Error",
-    "Format",
-    "Frame",
-    "Memory",
-    "Missing",
-    "StackPart",
-    "Thread",
-];
-
 #[test]
 fn rooms_import_only_what_lies_below_them() {
     let mut wrong = Vec::new();
@@ -299,109 +286,6 @@ fn every_file_says_its_one_job_in_its_first_line() {
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(text.starts_with("//! "), "{} does not", file.display());
     }
-}
-
-/// A doc block begins with a verb or with the name of the thing: at most one in a hundred with a question's word.
-#[test]
-fn doc_blocks_say_the_thing_first() {
-    const QUESTIONS: [&str; 7] = ["What", "Whether", "Where", "How", "Which", "That", "So"];
-    let (mut blocks, mut found) = (0, Vec::new());
-    for file in sources() {
-        let mut within = false;
-        for (index, line) in std::fs::read_to_string(&file).unwrap().lines().enumerate() {
-            let line = line.trim_start();
-            let text = line
-                .strip_prefix("///")
-                .or_else(|| line.strip_prefix("//!"));
-            if let Some(text) = text.filter(|_| !within) {
-                blocks += 1;
-                let first = text.split_whitespace().next().unwrap_or_default();
-                if QUESTIONS.contains(&first) {
-                    found.push(format!("{}:{}:{text}", file.display(), index + 1));
-                }
-            }
-            within = text.is_some();
-        }
-    }
-    assert!(blocks > 4_000, "{blocks}");
-    assert!(found.len() * 100 <= blocks, "{found:#?}");
-}
-
-/// Who reads a type's name knows which one it is: no two share one, but for those that both systems have.
-#[test]
-fn a_type_s_name_means_one_thing() {
-    let mut places: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for file in sources() {
-        let code = std::fs::read_to_string(&file).unwrap();
-        let path = file.to_string_lossy().into_owned();
-        if path.contains("tests") || path.contains("heartbeat/model") {
-            continue;
-        }
-        let path = path.replace("/apple/", "/").replace("/linux/", "/");
-        let is_product = |line: &&str| !line.starts_with("mod tests {");
-        for line in code.lines().take_while(is_product) {
-            let words: Vec<&str> = line
-                .split(|at: char| !at.is_alphanumeric() && at != '_')
-                .filter(|word| !["", "pub", "crate", "super", "unsafe"].contains(word))
-                .collect();
-            if let ["struct" | "enum" | "union" | "trait" | "type", name, ..] = words[..]
-                && !line.starts_with(' ')
-            {
-                places.entry(name.into()).or_default().insert(path.clone());
-            }
-        }
-    }
-    assert!(places.len() > 500, "{}", places.len());
-    let shared: Vec<_> = places
-        .iter()
-        .filter(|(name, files)| files.len() > 1 && !SHARED_NAMES.contains(&name.as_str()))
-        .collect();
-    assert!(shared.is_empty(), "{shared:#?}");
-}
-
-/// `ARCHITECTURE.md`, "Words", has what took their place.
-#[test]
-fn retired_names_are_not_used() {
-    let gone = [
-        "desk",
-        "scribe",
-        "pen",
-        "bell",
-        "pulse",
-        "workbench",
-        "leafward",
-        "rootward",
-        "restraint",
-    ];
-    let gone_types = [
-        "Desk",
-        "Scribe",
-        "Pen",
-        "Hand",
-        "Bell",
-        "Pulse",
-        "Eyes",
-        "Look",
-        "Gate",
-        "Workbench",
-        "Restraint",
-        "Scrub",
-        "Foreign",
-        "WholeFile",
-    ];
-    let mut wrong = Vec::new();
-    for file in sources() {
-        let code = code_of(&file);
-        // Identifiers, and the words that they are made of.
-        for name in code.split(|c: char| !c.is_alphanumeric() && c != '_') {
-            let is_word = |word: &str| gone.contains(&word);
-            let ends_in = |word: &&str| name.ends_with(*word);
-            if name.to_lowercase().split('_').any(is_word) || gone_types.iter().any(ends_in) {
-                wrong.push(format!("{}: {name}", file.display()));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use libc::O_RDWR;
+use libc::{O_RDONLY, O_RDWR};
 
 use super::{REFUSED, StoredReport, reports};
 use crate::platform::descriptors;
@@ -113,7 +113,9 @@ pub fn send(
 
 /// The report's lock, while it is there and free.
 pub(super) fn take(folder: &Directory, report: &StoredReport) -> Option<impl Drop> {
-    let file = folder.open_own(report.name(), O_RDWR).ok()?;
+    let open = |flags| folder.open_own(report.name(), flags).ok();
+    // One that may only be read can be locked where the file system has flock(2).
+    let file = open(O_RDWR).or_else(|| open(O_RDONLY))?;
     // Another sender may have removed it between the two.
     (descriptors::try_lock(&file) && folder.is_at(report.name(), &file)).then_some(file)
 }

@@ -15,6 +15,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_tgkill,
     libc::SYS_futex,
     libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
     libc::SYS_clock_gettime,
     libc::SYS_process_vm_readv,
     libc::SYS_getpid,

@@ -331,7 +331,7 @@ fn a_handler_that_has_used_its_alternate_stack_up_is_not_run_over() {
         // The kernel's frame as it is here: AT_MINSIGSTKSZ counts registers that no thread of ours has used.
         let frame = handled_on(8 << 10, measures) - DEEPEST.load(Ordering::Relaxed);
         sender.send(Thread::current()).unwrap();
-        // Two frames, and too little for a copy of the stack.
+        // Two frames, and too little for a handler of ours beside them.
         handled_on((2 * frame + (3 << 10)) / 8, spins);
     });
     let thread = receiver.recv().unwrap();
@@ -342,11 +342,10 @@ fn a_handler_that_has_used_its_alternate_stack_up_is_not_run_over() {
     for _ in 0..100 {
         let images = ImageTable::enter();
         let captured = capturer.capture(thread, &images).unwrap();
-        assert!(captured.cut && captured.bytes == 0, "{captured:#x?}");
-        assert!(
-            range_of(spins as *const ()).contains(&captured.frames[0].pc)
-                || captured.frames.len() == 1
-        );
+        assert!(!captured.cut && captured.bytes > 0, "{captured:#x?}");
+        // As well as the signal's trampoline and what raised it.
+        assert!(captured.frames.len() > 3, "{captured:#x?}");
+        assert!(range_of(spins as *const ()).contains(&captured.frames[0].pc));
     }
     STOP.store(true, Ordering::Relaxed);
     handled.join().unwrap();

@@ -189,6 +189,11 @@ pub fn stack(report: &Report, thread: usize) -> Vec<(String, String, u64)> {
         let mut files = DebugFiles::new();
         let program = std::env::current_exe().expect("the path of this program");
         files.add(&program).expect("its debug information");
+        // Libraries that the test has made: a report's own paths lead to the system's alone.
+        let paths = report.images.iter().map(|image| Path::new(&image.name));
+        for made in paths.filter(|path| path.starts_with(std::env::temp_dir())) {
+            let _ = files.add(made);
+        }
         Mutex::new(Symbolicator::new(files))
     };
     let symbolicator = RECORDER.get_or_init(own);

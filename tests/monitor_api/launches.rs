@@ -137,8 +137,8 @@ fn an_install_that_fails_leaves_the_launch_before_to_the_next_one() {
     };
     let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = sizes.split(' ').next().unwrap().parse().unwrap();
-    // Less than the stack of a thread, or the room for captures.
-    limit(pages * 4096 + (1 << 20));
+    // Far less than the stack of a thread, or the room for captures, and enough for names and paths.
+    limit(pages * 4096 + (1 << 19));
     let failed = builder(&folder).stall(Stall::default()).install();
     limit(libc::RLIM_INFINITY);
     assert!(matches!(failed, Err(InstallError::Resources { .. })));

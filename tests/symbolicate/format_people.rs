@@ -441,7 +441,9 @@ mod blamed {
             frames: frames.collect(),
             ..Thread::default()
         });
-        named(report)
+        let mut files = DebugFiles::new();
+        files.add(&std::env::current_exe().unwrap()).unwrap();
+        Symbolicator::new(files).symbolicate(report)
     }
 
     fn library() -> usize {

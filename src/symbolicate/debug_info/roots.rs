@@ -169,8 +169,11 @@ impl<'d, 'a> Roots<'d, 'a> {
 
 /// Returns true if a unit has no root, as those that old versions of dsymutil leave behind: nothing is missing there.
 pub(crate) fn is_empty(header: &UnitHeader<R<'_>>) -> bool {
-    let entries = header.range_from(header.root_offset()..);
-    entries.is_ok_and(|entries| entries.slice().iter().all(|byte| *byte == 0))
+    let root = header.root_offset();
+    // At the unit's end there is no range to take.
+    root.0 >= header.length_including_self()
+        || (header.range_from(root..))
+            .is_ok_and(|entries| entries.slice().iter().all(|byte| *byte == 0))
 }
 
 /// Reads up to the attributes of the next abbreviation if that has the code `wanted`, else over it; its tag

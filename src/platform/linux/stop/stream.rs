@@ -93,21 +93,17 @@ mod tests {
         #[repr(align(64))]
         struct Aligned([u8; 400]);
         for at in (0..200).step_by(8) {
-            let mut from = vec![0u8; 200];
+            let mut from = [0u8; 200];
             from[at..at + 8].copy_from_slice(&(0x1000 << 48 | 0x7fff_1234u64).to_le_bytes());
             let mut to = Aligned([0; 400]);
             // SAFETY: both hold 200 bytes, and `to` is aligned.
-            assert!(
-                unsafe { super::copy(from.as_ptr(), to.0.as_mut_ptr(), 200) },
-                "{at}"
-            );
+            let is_seen = unsafe { super::copy(from.as_ptr(), to.0.as_mut_ptr(), 200) };
+            assert!(is_seen, "{at}");
             // Other bits are no mark.
             from[at + 7] = 0x90;
             // SAFETY: as above.
-            assert!(
-                !unsafe { super::copy(from.as_ptr(), to.0.as_mut_ptr(), 200) },
-                "{at}"
-            );
+            let is_seen = unsafe { super::copy(from.as_ptr(), to.0.as_mut_ptr(), 200) };
+            assert!(!is_seen, "{at}");
         }
     }
 }

@@ -131,9 +131,10 @@ impl Cache {
         Some(table)
     }
 
-    /// The content of the file of this name, if it is there, whole, and this user's alone.
+    /// The content of the file of this name, if it is there, whole, and this user's alone. It has no debug file's stamp.
     pub(crate) fn read(&self, name: &str) -> Option<SharedBytes> {
         let (_, file) = self.read_file(name)?;
+        (file[STAMP_AT..HEADER] == stamp_bytes(FileStamp::default())).then_some(())?;
         file.part(HEADER..file.len())
     }
 
