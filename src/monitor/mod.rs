@@ -168,7 +168,7 @@ impl Monitor {
     ///     let _ = queue.send(Box::new(beat));
     /// })?;
     /// // The run loop of the app:
-    /// for event in events.iter().take(3) {
+    /// for event in events.iter().take(1) {
     ///     event();
     /// }
     /// # drop(monitor);

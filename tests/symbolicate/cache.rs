@@ -72,7 +72,7 @@ fn table(folder: &Path) -> PathBuf {
     let files: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| !path.ends_with("CACHEDIR.TAG"))
+        .filter(|path| path.extension().is_some_and(|ending| ending == "table"))
         .collect();
     let [table] = &files[..] else {
         panic!("{files:?}")

@@ -390,7 +390,7 @@ int main(int argc, char **argv) {
     assert_eq!(strict(&shop, mark), (Some(1), true));
 }
 
-/// Behind the unit of a `.dwo` file stands damage: nothing of it is read, and that is said.
+/// Damage after the unit of a `.dwo` file costs nothing of it; of a damaged unit nothing is read, and that is said.
 #[test]
 fn a_dwo_file_that_is_not_sound_is_said() {
     let source = "int f(int n) { return n + 1; }\nint main(int c, char **v) { return f(c); }\n";
@@ -403,11 +403,19 @@ fn a_dwo_file_that_is_not_sound_is_said() {
         "objcopy --dump-section .debug_info.dwo=info {dwo}"
     ));
     let mut info = std::fs::read(shop.path("info")).unwrap();
+    let update = |info: &[u8]| {
+        std::fs::write(shop.path("info"), info).unwrap();
+        shop.run(&format!(
+            "objcopy --update-section .debug_info.dwo=info {dwo}"
+        ));
+    };
     info.extend([8, 0, 0, 0, 99, 0, 0, 0, 0, 0, 8, 0]);
-    std::fs::write(shop.path("info"), info).unwrap();
-    shop.run(&format!(
-        "objcopy --update-section .debug_info.dwo=info {dwo}"
-    ));
+    update(&info);
+    assert_eq!(shop.chain(&["program"], main), ["main:2"]);
+    assert_eq!(strict(&shop, main), (Some(0), false));
+    // The version in the unit's header.
+    info[4] = 99;
+    update(&info);
     assert_eq!(shop.chain(&["program"], main), ["main:0"]);
     assert_eq!(strict(&shop, main), (Some(1), true));
 }

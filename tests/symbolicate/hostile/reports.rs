@@ -61,25 +61,36 @@ fn threads_and_images_have_a_bound_and_the_rest_is_counted() {
     let plcrash = |part: &[u8]| [b"plcrash\x01", &part.repeat(100_000)[..]].concat();
     let threads = "Thread 1:\n0 a 0x1 b + 1\n\n".repeat(99_999);
     let images = "0x1000 - 0x1fff a arm64 <> /a\n".repeat(100_000);
-    for bytes in [
-        plcrash(b"\x1a\0"),
-        plcrash(b"\x22\0"),
-        format!("Process: a\nThread 0:\n\n{threads}").into_bytes(),
-        format!("Process: a\nBinary Images:\n{images}").into_bytes(),
-        format!(
-            "{{\"crash\":{{\"threads\":[{}0]}},\"report\":0}}",
-            "0,".repeat(99_999)
-        )
-        .into_bytes(),
+    for (bytes, unlisted) in [
+        (plcrash(b"\x1a\0"), 0),
+        (plcrash(b"\x22\0"), 0),
+        // The image that its frames name, and no list has.
+        (
+            format!("Process: a\nThread 0:\n\n{threads}").into_bytes(),
+            1,
+        ),
+        (
+            format!("Process: a\nBinary Images:\n{images}").into_bytes(),
+            0,
+        ),
+        (
+            format!(
+                "{{\"crash\":{{\"threads\":[{}0]}},\"report\":0}}",
+                "0,".repeat(99_999)
+            )
+            .into_bytes(),
+            0,
+        ),
     ] {
         let reading = import::read(&bytes).unwrap().remove(0);
         let report = &reading.report;
         let parts = report.threads.len() + report.images.len();
-        let rest = format!("{} threads, images", 100_000 - parts);
+        let rest = format!("{} threads, images", 100_000 + unlisted - parts);
         let mut damage = reading.damage.iter();
         assert!(
             parts < 100_000 && damage.any(|of| of.message.contains(&rest)),
-            "{parts}"
+            "{parts}: {:?}",
+            reading.damage
         );
     }
 }
