@@ -49,7 +49,7 @@ pub struct StopBudget {
     pub answer: u64,
 }
 
-/// A thread that stands still, and the copies of its stacks that may hold a word with [`MARK`].
+/// A thread that stands still, and the copies of its stacks that may hold a marked word.
 #[derive(Debug, Clone, Copy)]
 pub struct Standing<'a> {
     /// The registers, numbered as in [`context`].
@@ -67,6 +67,7 @@ pub type WhileStopped = fn(&Standing<'_>, &mut [u64]) -> usize;
 pub const NOTES: usize = 1536;
 
 /// The highest 16 bits of a word that a Swift async function has marked.
+#[cfg(target_os = "linux")]
 pub const MARK: u16 = 0x1000;
 
 /// The copy of a stopped thread's registers and stack.

@@ -110,7 +110,7 @@ impl Drop for Hold {
     }
 }
 
-/// Runs `work`, which looks at handlers or changes them, while [`refused`] is none of them.
+/// Runs `work`, which looks at handlers or changes them, while the handler of refusals is none of them.
 pub fn with_lasting_handlers<T>(work: impl FnOnce() -> T) -> T {
     let _hold = Hold::take();
     work()
