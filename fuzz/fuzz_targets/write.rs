@@ -153,7 +153,8 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             message: event.message.as_deref(),
             location: event.location.as_deref(),
             class: event.class.as_deref(),
-            thresholds };
+            thresholds,
+            thread: event.thread };
         writer.section(&view).expect(all_went);
     }
     for thread in &report.threads {
@@ -162,6 +163,7 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             .iter()
             .map(|(name, value)| (name.as_str(), *value))
             .collect();
+        let (chains, callers) = raw_chains(&thread.tasks);
         let view = ThreadView {
             id: thread.id,
             name: thread.name.as_deref(),
@@ -173,7 +175,8 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             registers: &registers,
             frames: &raw(&thread.frames),
             end: thread.end,
-            omitted: thread.omitted };
+            omitted: thread.omitted,
+            tasks: RawChains { chains: &chains, callers: &callers } };
         writer.section(&view).expect(all_went);
     }
     for image in &report.images {
@@ -188,13 +191,15 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
         writer.section(&view).expect(all_went);
     }
     for sample in &report.samples {
+        let (chains, callers) = raw_chains(&sample.tasks);
         let view = SampleView {
             at: sample.at,
             state: sample.state.as_deref(),
             count: sample.count,
             keep: sample.keep,
             frames: &raw(&sample.frames),
-            omitted: sample.omitted, ..SampleView::default() };
+            omitted: sample.omitted,
+            tasks: RawChains { chains: &chains, callers: &callers }, ..SampleView::default() };
         writer.section(&view).expect(all_went);
     }
     if let Some(vitals) = &report.vitals {
@@ -273,9 +278,27 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
         writer
             .section(&StallEndView {
                 duration: end.duration,
-                how: &end.how })
+                how: &end.how,
+                class: end.class.as_deref(),
+                reason: end.reason.as_deref() })
             .expect(all_went);
     }
+}
+
+/// Chains as a capture has them, and the callers of all.
+fn raw_chains(tasks: &[AsyncChain]) -> (Vec<RawChain>, Vec<u64>) {
+    let mut callers = Vec::new();
+    let mut raw = |chain: &AsyncChain| {
+        let from = callers.len() as u32;
+        callers.extend(&chain.callers);
+        RawChain {
+            frame: u32::try_from(chain.frame).unwrap_or(u32::MAX),
+            from,
+            count: chain.callers.len() as u32,
+            end: chain.end,
+        }
+    };
+    (tasks.iter().map(&mut raw).collect(), callers)
 }
 
 fn raw(frames: &[Frame]) -> Vec<RawFrame> {

@@ -21,21 +21,28 @@ fn is_strangers_link(meta: &std::fs::Metadata) -> bool {
     meta.is_symlink() && ![0, super::user()].contains(&meta.uid())
 }
 
+/// Folders above another one that are looked at.
+const MOST_ABOVE: usize = 128;
+
 /// The folder on the way to `path` in which all may rename what is not theirs, or the link there that another user has
 /// made: whoever changes it changes what the path leads to.
 pub fn open_above(path: &Path) -> Option<PathBuf> {
     const STICKY: u32 = 0o1000;
-    let is_open = |above: &&Path| {
+    let is_open = |above: &Path| {
         let is_wide = |meta: std::fs::Metadata| meta.mode() & (STICKY | 0o002) == 0o002;
         std::fs::metadata(above).is_ok_and(is_wide)
             || std::fs::symlink_metadata(above).is_ok_and(|named| is_strangers_link(&named))
     };
-    let paths = [std::path::absolute(path).ok(), path.canonicalize().ok()];
-    let mut above = paths
-        .iter()
-        .flatten()
-        .flat_map(|path| path.ancestors().skip(1));
-    above.find(is_open).map(Path::to_owned)
+    let identity = |path: &Path| Some((path.metadata().ok()?.dev(), path.metadata().ok()?.ino()));
+    // The folders that hold it, wherever the names lead, up to the root, which is its own parent.
+    let holds = std::iter::successors(Some(path.join("..")), |above| {
+        let next = above.join("..");
+        (identity(above)? != identity(&next)?).then_some(next)
+    });
+    let named = std::path::absolute(path).ok();
+    let named = named.iter().flat_map(|path| path.ancestors().skip(1));
+    let mut above = named.map(Path::to_owned).chain(holds.take(MOST_ABOVE));
+    above.find(|above| is_open(above))
 }
 
 /// A folder that stays the same one whatever takes its name.
