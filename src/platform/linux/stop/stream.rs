@@ -15,7 +15,8 @@ use crate::platform::surface::MARK;
 /// - `from` is readable and `to` writable for `length` bytes, and they do not overlap.
 /// - `to` is a multiple of 16.
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) -> bool {
-    let mut marked = false;
+    #[cfg(not(target_arch = "x86_64"))]
+    let marked = false;
     let streamed = if cfg!(target_arch = "x86_64") {
         length & !63
     } else {
@@ -23,7 +24,7 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) -> bool {
         0
     };
     #[cfg(target_arch = "x86_64")]
-    {
+    let marked = {
         use std::arch::x86_64::{
             _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi16,
             _mm_setzero_si128, _mm_sfence, _mm_stream_si128,
@@ -53,8 +54,8 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) -> bool {
         // SAFETY: orders memory, and touches none.
         unsafe { _mm_sfence() };
         // SAFETY: as above. The highest 16 bits of each of the two words.
-        marked |= unsafe { _mm_movemask_epi8(seen) } & 0xc0c0 != 0;
-    }
+        unsafe { _mm_movemask_epi8(seen) & 0xc0c0 != 0 }
+    };
     // SAFETY: the rest of both, see above.
     unsafe {
         std::ptr::copy_nonoverlapping(from.add(streamed), to.add(streamed), length - streamed);
