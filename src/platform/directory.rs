@@ -33,7 +33,7 @@ pub fn open_above(path: &Path) -> Option<PathBuf> {
         std::fs::metadata(above).is_ok_and(is_wide)
             || std::fs::symlink_metadata(above).is_ok_and(|named| is_strangers_link(&named))
     };
-    let identity = |path: &Path| Some((path.metadata().ok()?.dev(), path.metadata().ok()?.ino()));
+    let identity = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
     // The folders that hold it, wherever the names lead, up to the root, which is its own parent.
     let holds = std::iter::successors(Some(path.join("..")), |above| {
         let next = above.join("..");
