@@ -110,6 +110,12 @@ int main(int argc, char **words) {
   wedjat_mark_end(monitor, mark);
   wedjat_end(heart);
   pause_ms(200);
+  // A turn that may block is no stall.
+  wedjat_begin(heart);
+  wedjat_pause();
+  pause_ms(500);
+  wedjat_resume();
+  wedjat_end(heart);
   wedjat_stats stats = {.size = sizeof stats};
   expect(wedjat_get_stats(monitor, &stats), "stats");
   puts(stats.stalls == 1 && stats.frames == 1 && frozen ? "one stall" : "not one stall");
