@@ -42,12 +42,14 @@ static void post(void (*beat)(void), void *data) {
   pthread_mutex_unlock(&lock);
 }
 
+// For as long as it takes: a thread that was idle is looked at four times a second.
 static void work_off(void) {
-  for (int turn = 0; turn < 20; turn++) {
+  for (int turn = 0, came = 0; turn < 300 && came < 2; turn++) {
     pause_ms(10);
     pthread_mutex_lock(&lock);
     void (*beat)(void) = posted;
     posted = NULL;
+    came = pings;
     pthread_mutex_unlock(&lock);
     if (beat) beat();
   }
