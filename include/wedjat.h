@@ -52,11 +52,11 @@ typedef enum {
    */
   WEDJAT_ENDED_EXIT = 0,
   /*
-   The app uninstalled its monitor, and what came after is not known.
+   The app uninstalled its monitor; its later end is unknown.
    */
   WEDJAT_ENDED_UNINSTALLED = 1,
   /*
-   It ended by a crash, of which there is a report.
+   It ended by a crash that has a report.
    */
   WEDJAT_ENDED_CRASH = 2,
   /*
@@ -72,7 +72,7 @@ typedef enum {
    */
   WEDJAT_ENDED_OUT_OF_MEMORY = 5,
   /*
-   The machine was started anew.
+   The machine was restarted.
    */
   WEDJAT_ENDED_REBOOT = 6,
   /*
@@ -100,23 +100,23 @@ typedef enum {
 } wedjat_threads;
 
 /*
- The fate of a report that was to be sent: the answer of the function given to `wedjat_send`.
+ The fate of a report to be sent: the answer of the function passed to `wedjat_send`.
  */
 typedef enum {
   /*
-   It arrived: it is removed.
+   It arrived. It is removed.
    */
   WEDJAT_ACCEPTED = 0,
   /*
-   It will never be taken: it is set aside under the ending `.refused`.
+   The server will never accept it. It is set aside with the extension `.refused`.
    */
   WEDJAT_REFUSED = 1,
   /*
-   It cannot be taken now: it stays, and the next one is tried.
+   The server cannot accept it now. It stays, and the next one is tried.
    */
   WEDJAT_LATER = 2,
   /*
-   No report can be taken now, as without a network: this one and all later ones stay.
+   No report can be sent now, such as without a network. This one and all later ones stay.
    */
   WEDJAT_STOP = 3,
 } wedjat_answer;
@@ -127,7 +127,7 @@ typedef enum {
 typedef struct wedjat_monitor wedjat_monitor;
 
 /*
- Called with the path of a report; `data` is what was given with the function.
+ Called with the path of a report; `data` is the pointer passed with the function.
  */
 typedef void (*wedjat_report_function)(const char *path, void *data);
 
@@ -148,7 +148,7 @@ typedef struct {
    */
   bool never_beat;
   /*
-   Turns of the run loop it has taken so far; 1 for one long freeze.
+   Turns of the run loop so far; 1 for one long freeze.
    */
   uint32_t turns;
   /*
@@ -178,15 +178,14 @@ typedef struct {
 } wedjat_stall_event;
 
 /*
- Called when a stall is sure, and when it is over; `data` is what was given with the function. `event` is gone once
- it has returned.
+ Called when a stall is certain, and when it is over; `data` is the pointer passed with the function. `event` is valid until
+ it returns.
  */
 typedef void (*wedjat_stall_function)(const wedjat_stall_event *event, void *data);
 
 /*
  Options of a monitor: the triggers, their limits, and the folder of reports. Fill it with zeros, set `size`, then
- the options that you want. A trigger that you do not set is off. A number of 0 means the default named beside
- it.
+ the options that you want. A trigger that you do not set is off. A number of 0 means the default in parentheses.
  */
 typedef struct {
   /*
@@ -226,8 +225,8 @@ typedef struct {
    */
   bool not_debugged;
   /*
-   With `crash`: report bytes around the crash, and texts that registers point at. They may be anything that the
-   app holds.
+   With `crash`: report bytes around the crash, and texts that registers point at. They may be any data of the
+   app.
    */
   bool near_memory;
   /*
@@ -275,7 +274,7 @@ typedef struct {
    */
   uint64_t memory_bytes;
   /*
-   With `memory`, without `memory_bytes`: above this share of what the process may have (0.8).
+   With `memory`, without `memory_bytes`: above this share of the process's limit (0.8).
    */
   double memory_share;
   /*
@@ -291,7 +290,7 @@ typedef struct {
    */
   uint32_t frames_lasting_ms;
   /*
-   Most threads in a report beside the first (1024); -1 for none.
+   Most threads in a report besides the first (1024); -1 for none.
    */
   int32_t threads;
   /*
@@ -336,19 +335,19 @@ typedef struct {
    */
   wedjat_report_function on_report;
   /*
-   Given to `on_report`.
+   Passed to `on_report`.
    */
   void *on_report_data;
   /*
-   Called when a stall is sure and when it is over, on the watchdog's thread; may be null. It must not block.
+   Called when a stall is certain and when it is over, on the watchdog's thread; may be null. It must not block.
    */
   wedjat_stall_function on_stall;
   /*
-   Given to `on_stall`.
+   Passed to `on_stall`.
    */
   void *on_stall_data;
   /*
-   Take the folder even where others may write in it, which is an error otherwise: they can then remove reports,
+   Use the folder even if others may write in it, which is an error otherwise. They can then remove reports,
    and forge how the last launch ended.
    */
   bool shared_directory;
@@ -365,7 +364,7 @@ typedef struct {
 } wedjat_heartbeat;
 
 /*
- Puts `beat` into the watched thread's own queue; `data` is what was given with the function.
+ Puts `beat` into the watched thread's own queue; `data` is the pointer passed with the function.
  */
 typedef void (*wedjat_post_function)(void (*beat)(void), void *data);
 
@@ -386,11 +385,11 @@ typedef struct {
    */
   uint64_t frames;
   /*
-   Stalls, reported or not; one that lasts among them.
+   Stalls, reported or not, with a stall in progress.
    */
   uint64_t stalls;
   /*
-   Time in those that are over.
+   Time in stalls that are over.
    */
   uint64_t stalled_time;
   /*
@@ -414,7 +413,7 @@ typedef struct {
    */
   uint64_t watchdog_cpu;
   /*
-   Count of events that were not reported, for any reason.
+   Events that were not reported, for any reason.
    */
   uint64_t lost;
   /*
@@ -422,17 +421,17 @@ typedef struct {
    */
   bool stalled;
   /*
-   Files in the folder that have names of ours and are larger than any of ours: they are left alone.
+   Files in the folder with names of reports that are larger than any report: they stay untouched.
    */
   uint64_t oversized;
   /*
-   Beats that came from another thread than the watched one: they are ignored.
+   Beats of other threads than the watched one: they are ignored.
    */
   uint64_t stray_beats;
 } wedjat_stats;
 
 /*
- A timed mark that lasts: `wedjat_mark_begin` returns it, `wedjat_mark_end` takes it.
+ A timed mark in progress: `wedjat_mark_begin` returns it, `wedjat_mark_end` ends it.
  */
 typedef struct {
   /*
@@ -446,7 +445,7 @@ typedef struct {
 } wedjat_mark;
 
 /*
- An earlier launch, how it ended, and how it was when it was last seen. Times are nanoseconds since the Unix epoch.
+ An earlier launch: its end, and its state when last seen. Times are nanoseconds since the Unix epoch.
  */
 typedef struct {
   /*
@@ -458,7 +457,7 @@ typedef struct {
    */
   uint8_t id[16];
   /*
-   The app's version then, with a zero byte behind it.
+   The app's version at that time, ended by a zero byte.
    */
   char app_version[120];
   /*
@@ -474,11 +473,11 @@ typedef struct {
    */
   uint64_t last_seen;
   /*
-   Memory of its own then, bytes; 0 where that is not known.
+   Memory of its own then, bytes; 0 if unknown.
    */
   uint64_t footprint;
   /*
-   Free memory of the machine then, bytes; 0 where that is not known.
+   Free memory of the machine then, bytes; 0 if unknown.
    */
   uint64_t device_free;
   /*
@@ -490,11 +489,11 @@ typedef struct {
    */
   int32_t status;
   /*
-   True if the app last said that it was in the foreground.
+   True if the app was in the foreground, by its last `wedjat_set_foreground`.
    */
   bool foreground;
   /*
-   True if the app itself wanted the end.
+   True if the app itself ended the launch.
    */
   bool is_clean;
 } wedjat_launch;
@@ -557,7 +556,7 @@ wedjat_monitor *wedjat_install(const wedjat_options *options,
 const char *wedjat_version(void);
 
 /*
- Takes back every handler and ends the watch. Remaining heartbeats do nothing. `monitor` is the result of
+ Restores the previous handlers and ends the watch. Remaining heartbeats do nothing. `monitor` is the result of
  `wedjat_install`, which you may not use again; null is ignored.
  */
 void wedjat_uninstall(wedjat_monitor *monitor);
@@ -568,23 +567,23 @@ void wedjat_uninstall(wedjat_monitor *monitor);
 wedjat_heartbeat wedjat_get_heartbeat(const wedjat_monitor *monitor);
 
 /*
- The watched thread has something to do. Never blocks, allocates or fails.
+ Begins a turn: the watched thread has an event to handle. Never blocks, allocates or fails.
  */
 void wedjat_begin(wedjat_heartbeat heartbeat);
 
 /*
- The watched thread is done with it and about to wait for the next event. Never blocks, allocates or fails.
+ Ends a turn: the watched thread is about to wait for the next event. Never blocks, allocates or fails.
  */
 void wedjat_end(wedjat_heartbeat heartbeat);
 
 /*
- Begins a scope of the calling thread that may take as long as it likes, as a dialog within a turn: no stall meanwhile, but
- of turns that begin within it. Ends with `wedjat_resume`; scopes nest. On a thread that is not watched it does nothing.
+ Begins a pause of the calling thread, such as for a dialog within a turn. Until `wedjat_resume`, only turns that begin within
+ the pause can be stalls. Pauses nest. Does nothing on a thread that is not watched.
  */
 void wedjat_pause(void);
 
 /*
- Ends the last scope that `wedjat_pause` began on the calling thread: the turns that had begun go on.
+ Ends the last pause that `wedjat_pause` began on the calling thread. Turns from before the pause continue.
  */
 void wedjat_resume(void);
 
@@ -598,7 +597,7 @@ bool wedjat_watch_by_ping(const wedjat_monitor *monitor,
                           void *data);
 
 /*
- On Apple platforms: watches the main thread by its dispatch queue, where no run loop works that queue off
+ On Apple platforms: watches the main thread by its dispatch queue, if no run loop serves that queue
  (`dispatch_main`). Returns true if it began, and false on other platforms.
  */
 bool wedjat_watch_main_queue(const wedjat_monitor *monitor);
@@ -630,30 +629,30 @@ bool wedjat_get_stats(const wedjat_monitor *monitor,
                       wedjat_stats *stats);
 
 /*
- A frame is shown: call it for each one. Lock-free; from any thread.
+ Counts a frame: call it for each frame shown. Lock-free; from any thread.
  */
 void wedjat_frame(const wedjat_monitor *monitor);
 
 /*
- The launch is over: the app can be used, and may wait for its first event. Only the first call counts.
+ Ends the launch: the app is usable, and may wait for its first event. Only the first call counts.
  */
 void wedjat_launched(const wedjat_monitor *monitor);
 
 /*
- Says whether the app is in the foreground, as it is taken to be at first.
+ Sets whether the app is in the foreground. Until the first call it is assumed to be.
  */
 void wedjat_set_foreground(const wedjat_monitor *monitor, bool foreground);
 
 /*
- The signals whose handlers were replaced since `wedjat_install`: as many as there is room for go to `signals`.
- Returns their number.
+ Writes the signals whose handlers were replaced since `wedjat_install` to `signals`, at most `room` of them. Returns
+ their number.
  */
 size_t wedjat_replaced_signals(const wedjat_monitor *monitor,
                                int32_t *signals,
                                size_t room);
 
 /*
- Sets a key of the app's own, which every report has from now on.
+ Sets a key of the app, which every later report has.
  */
 void wedjat_set(const wedjat_monitor *monitor, const char *key, const char *value);
 
@@ -673,12 +672,12 @@ void wedjat_set_number(const wedjat_monitor *monitor, const char *key, double va
 void wedjat_set_bool(const wedjat_monitor *monitor, const char *key, bool value);
 
 /*
- Takes a key away.
+ Removes a key.
  */
 void wedjat_remove(const wedjat_monitor *monitor, const char *key);
 
 /*
- Sets a gauge: a number by name, as a queue's length.
+ Sets a gauge: a number by name, such as a queue's length.
  */
 void wedjat_gauge(const wedjat_monitor *monitor, const char *name, double value);
 
@@ -688,7 +687,7 @@ void wedjat_gauge(const wedjat_monitor *monitor, const char *name, double value)
 void wedjat_breadcrumb(const wedjat_monitor *monitor, const char *line);
 
 /*
- Starts a timed mark, as a network call or a page.
+ Begins a timed mark, such as a network call or a page.
  */
 wedjat_mark wedjat_mark_begin(const wedjat_monitor *monitor, const char *name);
 

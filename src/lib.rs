@@ -23,10 +23,10 @@
 //!   async-signal-safe calls only;
 //! - writes each section whole and in order of worth, so that a report cut anywhere holds all before
 //!   the cut;
-//! - lets the process die as it would have died: same exit status, same core dump.
+//! - does not change how the process dies: same exit status, same core dump.
 //!
-//! wedjat does not send reports. A frame says how it was found, and whether it may be a guess; a walk says
-//! why it ended. An address without a known function stays `image + offset`.
+//! wedjat does not send reports. A frame has the method by which it was found, and a mark if it may be a guess; a
+//! walk has the reason for its end. An address without a known function stays `image + offset`.
 //!
 //! # Example
 //! ```
@@ -47,10 +47,10 @@
 //! | room | job |
 //! | --- | --- |
 //! | [`Monitor`], `monitor/` | what an app installs; wires the rooms below together |
-//! | `trigger/` | what decides that now is the time: heartbeat, detector, watchdog, signals, panics |
+//! | `trigger/` | decides when to report: heartbeat, detector, watchdog, signals, panics |
 //! | `recorder/` | composes a report: which sections, in which order, into which file |
 //! | `capture/`, [`unwind`] | a thread, to its registers and stack, to its frames |
-//! | [`stall`], [`load`] | what `on_stall` is given; settings of the load triggers |
+//! | [`stall`], [`load`] | the argument of `on_stall`; settings of the load triggers |
 //! | [`context`], `vitals.rs` | the rest of a report, beside the stacks |
 //! | `functions/` | where the functions of a symbol table end |
 //! | [`store`] | the folder of reports, and what the last launch left in it |
@@ -131,7 +131,7 @@ mod vitals;
 pub use monitor::{InstallError, Misuse, Monitor, MonitorBuilder, Stats, Threads};
 pub use trigger::{Crash, Heartbeat, RateLimit, Stall};
 
-/// The examples in Rust of the README and of `docs/` are compiled; `tests/docs.rs` holds that no page is left out.
+/// The examples in Rust of the README and of `docs/` are compiled; `tests/docs.rs` checks that no page is missing.
 #[cfg(all(doctest, target_os = "linux"))]
 mod pages {
     #[doc = include_str!("../README.md")]

@@ -14,10 +14,10 @@ use super::{Context, Mark, TEXT};
 /// to when it is closed; each event of level `ERROR` or `WARN` becomes a breadcrumb, `ERROR target: message
 /// field=value`.
 ///
-/// Events of wedjat itself are left out: the reports have what they say. There is room for [`MARKS`](super::MARKS)
-/// spans and [`BREADCRUMBS`](super::BREADCRUMBS) events, and the oldest make room: where libraries open many spans, add
-/// a filter with `Layer::with_filter`. It runs where `tracing` calls it, never in a signal handler; an event allocates
-/// its text, a span what the registry allocates for it.
+/// Events of wedjat itself are omitted, because reports have their content. The last [`MARKS`](super::MARKS) spans and
+/// [`BREADCRUMBS`](super::BREADCRUMBS) events are kept: if libraries open many spans, add a filter with
+/// `Layer::with_filter`. It runs where `tracing` calls it, never in a signal handler; an event allocates its text, a span
+/// what the registry allocates for it.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("wedjat-layer-{}", std::process::id()));
@@ -44,7 +44,7 @@ pub struct TracingLayer {
 }
 
 impl TracingLayer {
-    /// Writes to `context`, as [`Monitor::context`](crate::Monitor::context) gives it.
+    /// Writes to `context`, such as that of [`Monitor::context`](crate::Monitor::context).
     pub const fn new(context: &'static Context) -> TracingLayer {
         TracingLayer { context }
     }

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use super::{text, wedjat_monitor};
 use crate::report::ValueView;
 
-/// A timed mark that lasts: `wedjat_mark_begin` returns it, `wedjat_mark_end` takes it.
+/// A timed mark in progress: `wedjat_mark_begin` returns it, `wedjat_mark_end` ends it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wedjat_mark {
@@ -24,7 +24,7 @@ unsafe fn set<'a>(monitor: *const wedjat_monitor, key: *const c_char, value: Val
     }
 }
 
-/// Sets a key of the app's own, which every report has from now on.
+/// Sets a key of the app, which every later report has.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_set(
     monitor: *const wedjat_monitor,
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn wedjat_set_bool(
     unsafe { set(monitor, key, ValueView::Bool(value)) }
 }
 
-/// Takes a key away.
+/// Removes a key.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_remove(monitor: *const wedjat_monitor, key: *const c_char) {
     // SAFETY: as the caller promises.
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn wedjat_remove(monitor: *const wedjat_monitor, key: *con
     }
 }
 
-/// Sets a gauge: a number by name, as a queue's length.
+/// Sets a gauge: a number by name, such as a queue's length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_gauge(
     monitor: *const wedjat_monitor,
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn wedjat_breadcrumb(monitor: *const wedjat_monitor, line:
     }
 }
 
-/// Starts a timed mark, as a network call or a page.
+/// Begins a timed mark, such as a network call or a page.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_mark_begin(
     monitor: *const wedjat_monitor,

@@ -12,9 +12,9 @@ use crate::store::{self, Answer, EndedLaunch, HowEnded};
 pub enum wedjat_how_ended {
     /// It ended by `exit`, or by a return of `main`, whatever the status.
     WEDJAT_ENDED_EXIT = 0,
-    /// The app uninstalled its monitor, and what came after is not known.
+    /// The app uninstalled its monitor; its later end is unknown.
     WEDJAT_ENDED_UNINSTALLED = 1,
-    /// It ended by a crash, of which there is a report.
+    /// It ended by a crash that has a report.
     WEDJAT_ENDED_CRASH = 2,
     /// It ended by a Rust panic.
     WEDJAT_ENDED_PANIC = 3,
@@ -22,13 +22,13 @@ pub enum wedjat_how_ended {
     WEDJAT_ENDED_STALLED = 4,
     /// It was killed, most likely because memory ran out.
     WEDJAT_ENDED_OUT_OF_MEMORY = 5,
-    /// The machine was started anew.
+    /// The machine was restarted.
     WEDJAT_ENDED_REBOOT = 6,
     /// It was killed, or ended by `_exit`: these look the same afterwards.
     WEDJAT_ENDED_ABRUPT = 7,
 }
 
-/// An earlier launch, how it ended, and how it was when it was last seen. Times are nanoseconds since the Unix epoch.
+/// An earlier launch: its end, and its state when last seen. Times are nanoseconds since the Unix epoch.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wedjat_launch {
@@ -36,7 +36,7 @@ pub struct wedjat_launch {
     pub size: usize,
     /// Identifies it; the same in all its reports.
     pub id: [u8; 16],
-    /// The app's version then, with a zero byte behind it.
+    /// The app's version at that time, ended by a zero byte.
     pub app_version: [c_char; 120],
     /// The process' id then.
     pub pid: u64,
@@ -44,31 +44,31 @@ pub struct wedjat_launch {
     pub started: u64,
     /// Time at which it was last seen at work.
     pub last_seen: u64,
-    /// Memory of its own then, bytes; 0 where that is not known.
+    /// Memory of its own then, bytes; 0 if unknown.
     pub footprint: u64,
-    /// Free memory of the machine then, bytes; 0 where that is not known.
+    /// Free memory of the machine then, bytes; 0 if unknown.
     pub device_free: u64,
     /// The way it ended.
     pub how: wedjat_how_ended,
     /// The exit status; -1 if it did not exit or its status is not known.
     pub status: i32,
-    /// True if the app last said that it was in the foreground.
+    /// True if the app was in the foreground, by its last `wedjat_set_foreground`.
     pub foreground: bool,
-    /// True if the app itself wanted the end.
+    /// True if the app itself ended the launch.
     pub is_clean: bool,
 }
 
-/// The fate of a report that was to be sent: the answer of the function given to `wedjat_send`.
+/// The fate of a report to be sent: the answer of the function passed to `wedjat_send`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub enum wedjat_answer {
-    /// It arrived: it is removed.
+    /// It arrived. It is removed.
     WEDJAT_ACCEPTED = 0,
-    /// It will never be taken: it is set aside under the ending `.refused`.
+    /// The server will never accept it. It is set aside with the extension `.refused`.
     WEDJAT_REFUSED = 1,
-    /// It cannot be taken now: it stays, and the next one is tried.
+    /// The server cannot accept it now. It stays, and the next one is tried.
     WEDJAT_LATER = 2,
-    /// No report can be taken now, as without a network: this one and all later ones stay.
+    /// No report can be sent now, such as without a network. This one and all later ones stay.
     WEDJAT_STOP = 3,
 }
 

@@ -52,9 +52,9 @@ pub struct wedjat_stats {
     pub turns: u64,
     /// Frames.
     pub frames: u64,
-    /// Stalls, reported or not; one that lasts among them.
+    /// Stalls, reported or not, with a stall in progress.
     pub stalls: u64,
-    /// Time in those that are over.
+    /// Time in stalls that are over.
     pub stalled_time: u64,
     /// The longest of them.
     pub longest: u64,
@@ -66,13 +66,13 @@ pub struct wedjat_stats {
     pub captures: u64,
     /// CPU time of the watchdog's thread.
     pub watchdog_cpu: u64,
-    /// Count of events that were not reported, for any reason.
+    /// Events that were not reported, for any reason.
     pub lost: u64,
     /// True while a stall lasts.
     pub stalled: bool,
-    /// Files in the folder that have names of ours and are larger than any of ours: they are left alone.
+    /// Files in the folder with names of reports that are larger than any report: they stay untouched.
     pub oversized: u64,
-    /// Beats that came from another thread than the watched one: they are ignored.
+    /// Beats of other threads than the watched one: they are ignored.
     pub stray_beats: u64,
 }
 
@@ -82,7 +82,7 @@ pub extern "C" fn wedjat_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// Takes back every handler and ends the watch. Remaining heartbeats do nothing. `monitor` is the result of
+/// Restores the previous handlers and ends the watch. Remaining heartbeats do nothing. `monitor` is the result of
 /// `wedjat_install`, which you may not use again; null is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_uninstall(monitor: *mut wedjat_monitor) {
@@ -101,26 +101,26 @@ pub unsafe extern "C" fn wedjat_get_heartbeat(monitor: *const wedjat_monitor) ->
     wedjat_heartbeat { install }
 }
 
-/// The watched thread has something to do. Never blocks, allocates or fails.
+/// Begins a turn: the watched thread has an event to handle. Never blocks, allocates or fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn wedjat_begin(heartbeat: wedjat_heartbeat) {
     Heartbeat::of(heartbeat.install).begin();
 }
 
-/// The watched thread is done with it and about to wait for the next event. Never blocks, allocates or fails.
+/// Ends a turn: the watched thread is about to wait for the next event. Never blocks, allocates or fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn wedjat_end(heartbeat: wedjat_heartbeat) {
     Heartbeat::of(heartbeat.install).end();
 }
 
-/// Begins a scope of the calling thread that may take as long as it likes, as a dialog within a turn: no stall meanwhile, but
-/// of turns that begin within it. Ends with `wedjat_resume`; scopes nest. On a thread that is not watched it does nothing.
+/// Begins a pause of the calling thread, such as for a dialog within a turn. Until `wedjat_resume`, only turns that begin within
+/// the pause can be stalls. Pauses nest. Does nothing on a thread that is not watched.
 #[unsafe(no_mangle)]
 pub extern "C" fn wedjat_pause() {
     crate::trigger::pause::pause();
 }
 
-/// Ends the last scope that `wedjat_pause` began on the calling thread: the turns that had begun go on.
+/// Ends the last pause that `wedjat_pause` began on the calling thread. Turns from before the pause continue.
 #[unsafe(no_mangle)]
 pub extern "C" fn wedjat_resume() {
     crate::trigger::pause::resume();
@@ -151,7 +151,7 @@ extern "C" fn answer() {
     crate::trigger::ping::answer();
 }
 
-/// On Apple platforms: watches the main thread by its dispatch queue, where no run loop works that queue off
+/// On Apple platforms: watches the main thread by its dispatch queue, if no run loop serves that queue
 /// (`dispatch_main`). Returns true if it began, and false on other platforms.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_watch_main_queue(monitor: *const wedjat_monitor) -> bool {
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn wedjat_get_stats(
     unsafe { fill(stats, value) }
 }
 
-/// A frame is shown: call it for each one. Lock-free; from any thread.
+/// Counts a frame: call it for each frame shown. Lock-free; from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_frame(monitor: *const wedjat_monitor) {
     // SAFETY: as the caller promises.
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn wedjat_frame(monitor: *const wedjat_monitor) {
     }
 }
 
-/// The launch is over: the app can be used, and may wait for its first event. Only the first call counts.
+/// Ends the launch: the app is usable, and may wait for its first event. Only the first call counts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_launched(monitor: *const wedjat_monitor) {
     // SAFETY: as the caller promises.
@@ -271,7 +271,7 @@ pub unsafe extern "C" fn wedjat_launched(monitor: *const wedjat_monitor) {
     }
 }
 
-/// Says whether the app is in the foreground, as it is taken to be at first.
+/// Sets whether the app is in the foreground. Until the first call it is assumed to be.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_set_foreground(monitor: *const wedjat_monitor, foreground: bool) {
     // SAFETY: as the caller promises.
@@ -280,8 +280,8 @@ pub unsafe extern "C" fn wedjat_set_foreground(monitor: *const wedjat_monitor, f
     }
 }
 
-/// The signals whose handlers were replaced since `wedjat_install`: as many as there is room for go to `signals`.
-/// Returns their number.
+/// Writes the signals whose handlers were replaced since `wedjat_install` to `signals`, at most `room` of them. Returns
+/// their number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_replaced_signals(
     monitor: *const wedjat_monitor,

@@ -12,16 +12,16 @@ use crate::stall::StallEvent;
 use crate::store::Limits;
 use crate::{Crash, InstallError, Monitor, MonitorBuilder, RateLimit, Stall};
 
-/// Called with the path of a report; `data` is what was given with the function.
+/// Called with the path of a report; `data` is the pointer passed with the function.
 pub type wedjat_report_function =
     Option<unsafe extern "C" fn(path: *const c_char, data: *mut c_void)>;
 
-/// Puts `beat` into the watched thread's own queue; `data` is what was given with the function.
+/// Puts `beat` into the watched thread's own queue; `data` is the pointer passed with the function.
 pub type wedjat_post_function =
     Option<unsafe extern "C" fn(beat: extern "C" fn(), data: *mut c_void)>;
 
-/// Called when a stall is sure, and when it is over; `data` is what was given with the function. `event` is gone once
-/// it has returned.
+/// Called when a stall is certain, and when it is over; `data` is the pointer passed with the function. `event` is valid until
+/// it returns.
 pub type wedjat_stall_function =
     Option<unsafe extern "C" fn(event: *const wedjat_stall_event, data: *mut c_void)>;
 
@@ -35,7 +35,7 @@ pub struct wedjat_stall_event {
     pub is_over: bool,
     /// True if no heartbeat ever came: the stall is the launch.
     pub never_beat: bool,
-    /// Turns of the run loop it has taken so far; 1 for one long freeze.
+    /// Turns of the run loop so far; 1 for one long freeze.
     pub turns: u32,
     /// Time at which it began, nanoseconds of the monotonic clock.
     pub start: u64,
@@ -80,8 +80,7 @@ fn stall_callback(
 }
 
 /// Options of a monitor: the triggers, their limits, and the folder of reports. Fill it with zeros, set `size`, then
-/// the options that you want. A trigger that you do not set is off. A number of 0 means the default named beside
-/// it.
+/// the options that you want. A trigger that you do not set is off. A number of 0 means the default in parentheses.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wedjat_options {
@@ -104,8 +103,8 @@ pub struct wedjat_options {
     pub sigterm: bool,
     /// With `crash`: leave signals to the debugger while one is attached.
     pub not_debugged: bool,
-    /// With `crash`: report bytes around the crash, and texts that registers point at. They may be anything that the
-    /// app holds.
+    /// With `crash`: report bytes around the crash, and texts that registers point at. They may be any data of the
+    /// app.
     pub near_memory: bool,
     /// Report when the process uses much CPU for long.
     pub cpu: bool,
@@ -130,7 +129,7 @@ pub struct wedjat_options {
     pub cpu_share: f64,
     /// With `memory`: above so many bytes (by the share alone).
     pub memory_bytes: u64,
-    /// With `memory`, without `memory_bytes`: above this share of what the process may have (0.8).
+    /// With `memory`, without `memory_bytes`: above this share of the process's limit (0.8).
     pub memory_share: f64,
     /// With `slow_frames`: below so many frames a second (30).
     pub frames_below: f64,
@@ -139,7 +138,7 @@ pub struct wedjat_options {
     /// With `slow_frames`: for so long, milliseconds (5,000).
     pub frames_lasting_ms: u32,
 
-    /// Most threads in a report beside the first (1024); -1 for none.
+    /// Most threads in a report besides the first (1024); -1 for none.
     pub threads: i32,
     /// Longest time a capture may stop a thread, microseconds (1,000).
     pub stop_budget_us: u32,
@@ -164,14 +163,14 @@ pub struct wedjat_options {
     /// Called with the path of each report of a stall, of load or of a caught panic once it is whole, on a thread of
     /// the monitor's; may be null.
     pub on_report: wedjat_report_function,
-    /// Given to `on_report`.
+    /// Passed to `on_report`.
     pub on_report_data: *mut c_void,
-    /// Called when a stall is sure and when it is over, on the watchdog's thread; may be null. It must not block.
+    /// Called when a stall is certain and when it is over, on the watchdog's thread; may be null. It must not block.
     pub on_stall: wedjat_stall_function,
-    /// Given to `on_stall`.
+    /// Passed to `on_stall`.
     pub on_stall_data: *mut c_void,
 
-    /// Take the folder even where others may write in it, which is an error otherwise: they can then remove reports,
+    /// Use the folder even if others may write in it, which is an error otherwise. They can then remove reports,
     /// and forge how the last launch ended.
     pub shared_directory: bool,
 }

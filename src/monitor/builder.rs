@@ -132,8 +132,8 @@ impl MonitorBuilder {
         self
     }
 
-    /// Names frames in the app, from the images' own symbol and export tables, in reports of a process that goes on.
-    /// The names are looked up after the thread runs again. This allocates: if the watched thread hangs inside the
+    /// Names frames in the app, from the images' symbol and export tables, in all reports but those of crashes. The
+    /// names are looked up after the thread runs again. This allocates: if the watched thread hangs inside the
     /// allocator with its lock, the watchdog waits for that lock too.
     pub fn names(mut self, names: bool) -> MonitorBuilder {
         self.names = names;
@@ -179,7 +179,7 @@ impl MonitorBuilder {
     }
 
     /// Bounds how many threads a report holds besides the one in question, 1024 by default. The main thread comes
-    /// first, then the others in the system's order. If some were left out, `capture.cut` is `limit`.
+    /// first, then the others in the system's order. If some were omitted, `capture.cut` is `limit`.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("wedjat-threads-{}", std::process::id()));
@@ -216,7 +216,7 @@ impl MonitorBuilder {
 
     /// Calls `callback` with the path of each finished report of a stall, of load (CPU, memory, slow frames) or of a
     /// caught panic. The calls come one after the other, on a thread of their own: it may take its time, and
-    /// [`on_stall`](MonitorBuilder::on_stall) may tell of the same stall's end before or after. Reports of crashes are found
+    /// [`on_stall`](MonitorBuilder::on_stall) may report the same stall's end before or after. Reports of crashes are found
     /// at the next launch, by [`store::reports`](crate::store::reports); [`Monitor::record`](crate::Monitor::record) returns
     /// the path of its own.
     ///

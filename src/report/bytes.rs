@@ -8,8 +8,8 @@ use super::write::ClosedBy;
 
 /// The bytes of a report, as its writer would have written them.
 ///
-/// Reading them gives the same report again, also what this version does not know of it. Only [`Report::end`] is made
-/// anew, with the CRC and count of these bytes. A report without `end` gets none. Sections stand in the order of worth:
+/// They read back as the same report, with keys that this version does not know. Only [`Report::end`] is made
+/// anew, with the CRC and count of these bytes. A report without `end` gets none. Sections are in the order of worth:
 /// - head, event, first thread, images, vitals, capture,
 /// - samples, the other threads, context, memory, loss,
 /// - the end of the stall, unknown kinds.
@@ -93,7 +93,7 @@ impl ReportFile {
         self.fitting(|buffer| section.encode(buffer, rules));
     }
 
-    /// Takes over what `encode` writes, in a buffer in which nothing has to be left out.
+    /// Takes over what `encode` writes, in a buffer with room for all of it.
     fn fitting(&mut self, encode: impl Fn(&mut [u8]) -> Encoded) {
         let len = loop {
             let Encoded { len, dropped, .. } = encode(&mut self.buffer);

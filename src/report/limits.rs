@@ -12,7 +12,7 @@ pub const SECTION_BYTES: usize = 16 << 20;
 /// Bytes of one report in a stream.
 pub const REPORT_BYTES: usize = 64 << 20;
 
-/// Bytes of text that are not a report which a stream may hold before its reader gives up.
+/// Bytes outside reports after which the reader of a stream stops.
 pub const GARBAGE_BYTES: usize = 16 << 20;
 
 /// Sections of one report.

@@ -18,10 +18,10 @@ const LONGEST_START: usize = 40;
 /// The first bytes of a `head`.
 const HEAD: &[u8] = b"\x92\xa4head";
 
-/// Reads reports, one after the other, from a stream: a pipe, a file, files put behind each other.
+/// Reads reports, one after the other, from a stream: a pipe, a file, concatenated files.
 ///
 /// A report goes from its `head` to its `end`, or to the next `head` or the end of the stream. It is
-/// given out as soon as its last byte is there. Memory is bounded by
+/// returned as soon as its last byte is there. Memory is bounded by
 /// [`limits::REPORT_BYTES`] and what [`read`](super::read()) takes for it, time is linear. Offsets in
 /// damages count from the start of the stream. After [`ReadError::Io`] there is no more; after other
 /// errors there may be.

@@ -1,18 +1,17 @@
-//! The folder of reports: names, limits, and what the last launch left behind.
+//! The folder of reports: names, limits, and what the last launch left.
 //!
-//! A report lies in the folder as `<wall time>-<event>-<short id>.partial` while it is written, and
-//! as `.wedjat` once its `end` section stands. The writer holds a lock (`flock`) on its file. A
-//! `.partial` that is not locked was left by a process that is gone: [`reports`] cuts it to its last
+//! A report has the name `<wall time>-<event>-<short id>.partial` while it is written, and `.wedjat`
+//! once its `end` section is written. The writer holds a lock (`flock`) on its file. An unlocked
+//! `.partial` is of a process that is gone: [`reports`] cuts it to its last
 //! whole section, closes it with `closed_by: next_launch` and renames it.
 //!
-//! A process that can make no file when it crashes writes the report behind its launch's record; [`reports`] gives it a
-//! file of its own.
+//! A process that can make no file when it crashes appends the report to its launch's record; [`reports`] moves it
+//! to a file of its own.
 //!
-//! A report that is never to be sent again lies there as `.refused`, one of which nothing could be read as `.damaged`.
-//! `.launch` is a launch's record.
+//! A report that is never sent again is named `.refused`, an unreadable one `.damaged`. `.launch` is a launch's record.
 //!
-//! Whatever else lies in the folder is left alone: what is renamed, cut or removed has a name that only
-//! this crate gives, and begins as such a file does.
+//! Other files stay untouched: a file is renamed, cut or removed only if its name and first bytes are those of
+//! this crate's files.
 
 pub(crate) mod launch;
 pub(crate) mod left;

@@ -141,7 +141,7 @@ impl Resolved {
     }
 }
 
-/// A thread's stack. What else is known of the thread stands in the report, at the same index.
+/// A thread's stack. The report has the thread's other values, at the same index.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Stack {
@@ -209,7 +209,7 @@ pub(crate) struct KnownOwners {
 }
 
 impl Symbolicated {
-    /// The image that a frame lies in.
+    /// The image of a frame.
     pub fn image(&self, frame: &PhysicalFrame) -> Option<&Image> {
         self.report.images.get(frame.image? as usize)
     }
@@ -239,18 +239,18 @@ pub struct Missing {
     pub name: String,
     /// UUID or build id; empty if it has none.
     pub id: Vec<u8>,
-    /// Its architecture, where the report gives one.
+    /// Its architecture, if the report has it.
     pub arch: Option<String>,
     /// True if at least its symbol table was there to name functions.
     pub symbols: bool,
-    /// True if its debug file was there, but not, or damaged, the `.dwo`, `.dwp` or dwz file that holds a part of the debug
-    /// information.
+    /// True if its debug file was there, but a `.dwo`, `.dwp` or dwz file with a part of the debug information was missing or
+    /// damaged.
     pub split: bool,
-    /// Units of its debug information with damaged lines, of which those before and behind the damage
-    /// are read: as far as frames led there, of a table of the whole file all.
+    /// Units of its debug information with damaged lines; the lines before and after the damage are read. Counts the units that
+    /// frames led to, or with a table of the whole file all units.
     pub damaged: usize,
-    /// Units and sections of its debug information that are not read, since they are damaged or too large: as far as frames led
-    /// there. Functions of theirs are named by the symbol table.
+    /// Units and sections of its debug information that frames led to and that are not read, because they are damaged or too
+    /// large. The symbol table names their functions.
     pub refused: usize,
     /// True if it belongs to the operating system: its debug files are not the app's to keep.
     pub system: bool,
@@ -281,7 +281,7 @@ pub(super) fn hex(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The last part of an image's path, of its last 1,024 bytes: it may be asked for, and stand, with each frame.
+/// The last part of an image's path, at most 1,024 bytes.
 pub fn image_file_name(path: &str) -> &str {
     let from = path.len().saturating_sub(1024);
     let end = path.get(path.ceil_char_boundary(from)..).unwrap_or(path);

@@ -15,7 +15,7 @@
 //! let id = files.ids().next().expect("a debug file").to_vec();
 //! let symbolicator = Symbolicator::new(files);
 //!
-//! // As wedjat::report::read() gives it: one frame, in an image that was loaded at 0x104c3c000.
+//! // As wedjat::report::read() returns it: one frame, in an image that was loaded at 0x104c3c000.
 //! let mut report = Report::default();
 //! report.images.push(Image { id, base: 0x1_04c3_c000, stated: 0x1_0000_0000, ..Image::default() });
 //! let frame = Frame { pc: 0x1_04c3_c548, found: Found::Context, image: Some(0), ..Frame::default() };

@@ -8,8 +8,8 @@ use crate::report::model::{EventKind, Found, Frame, Report, Thread};
 pub enum Pc {
     /// The address of an instruction that had not run to its end: looked up as it is.
     Exact(u64),
-    /// The address behind a call, or behind a trap that leaves the program counter there. It is looked up one byte
-    /// earlier, which lies in that instruction.
+    /// The address after a call, or after a trap that leaves the program counter there. It is looked up one byte
+    /// earlier, within that instruction.
     After(u64),
 }
 
@@ -60,7 +60,7 @@ fn is_armv7(report: &Report, frame: &Frame) -> bool {
     arch == "arm" || arch.starts_with("armv")
 }
 
-/// Returns true if the signal that the report is about leaves the program counter behind its instruction.
+/// Returns true if the signal that the report is about leaves the program counter after its instruction.
 fn trap_is_passed(report: &Report) -> bool {
     let event = report.event.as_ref();
     let event = event.filter(|event| event.kind == EventKind::Crash);

@@ -68,12 +68,12 @@ pub struct MayBlock {
     _same_thread: PhantomData<*const ()>,
 }
 
-/// Begins a scope that may take as long as it likes, on the calling thread: a dialog, or a loop of a toolkit, that runs within
-/// a turn. The stall before it ends, and no new one begins until the guard is dropped. Then the turns that had begun go on,
-/// and their time is counted from there.
+/// Begins a pause of the calling thread, for a dialog or a toolkit's loop that runs within a turn. A stall in progress ends, and
+/// no new one begins until the guard is dropped. The turns from before the pause then continue, and their time counts from
+/// there.
 ///
-/// Turns that begin within the scope are watched as ever: a dialog whose events are turns of their own still has its
-/// freezes reported. Scopes nest. Before the first beat, a scope ends the launch. On a thread that is not watched it does nothing.
+/// Turns that begin within the pause are watched: freezes of a dialog with turns of its own are reported. Pauses nest. Before
+/// the first beat, a pause ends the launch. Does nothing on a thread that is not watched.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("wedjat-pause-{}", std::process::id()));

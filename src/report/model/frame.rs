@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Frames that a stack had and that the report leaves out because there was no room.
+/// Frames of a stack for which the report had no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Omitted {
-    /// They stood before the frame of this index (innermost of it); the number of frames where they
-    /// stood behind the last.
+    /// Index of the frame that they preceded, on its innermost side; the number of frames if they followed
+    /// the last.
     pub at: u64,
-    /// Count of the frames left out.
+    /// Count of these frames.
     pub count: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct Frame {
     pub pc: u64,
     /// Method by which it was found.
     pub found: Found,
-    /// Index into [`Report::images`](super::Report::images), if the address lies in a known image; beyond them where the
+    /// Index into [`Report::images`](super::Report::images), if the address is in a known image; past their end if the
     /// report was cut before that image.
     pub image: Option<u32>,
     /// The name from the image's own symbol table, where `MonitorBuilder::names` is on.
@@ -129,7 +129,7 @@ words! {
         Truncated = "truncated",
         /// Memory that the next frame needs could not be read.
         Unreadable = "unreadable",
-        /// The address lies in no image with unwind information, and no other way was open.
+        /// The address is in no image with unwind information, and no other rule applied.
         #[serde(rename = "no unwind info")]
         NoUnwindInfo = "no unwind info",
         /// As many frames as there is room for.

@@ -61,7 +61,7 @@ section! {
         /// *else none*
         #[serde(with = "frames")]
         frames: Vec<Frame> as &'a [RawFrame],
-        /// Place and count of the frames that were left out.
+        /// Place and count of the omitted frames.
         /// *else nothing is missing*
         #[serde(deserialize_with = "lenient")]
         omitted: Option<Omitted>,
@@ -114,7 +114,7 @@ section! {
         /// *else none*
         #[serde(with = "frames")]
         frames: Vec<Frame> as &'a [RawFrame],
-        /// Place and count of the frames that were left out.
+        /// Place and count of the omitted frames.
         /// *else nothing is missing*
         #[serde(deserialize_with = "lenient")]
         omitted: Option<Omitted>,

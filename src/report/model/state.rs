@@ -190,14 +190,14 @@ pub struct Loss {
     pub extra: Extra,
 }
 
-/// [`Loss`] as a recorder writes it. Counts of 0 are left out.
+/// [`Loss`] as a recorder writes it. Counts of 0 are omitted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LossView<'a> {
     /// The reasons and their counts.
     pub counts: &'a [(&'a str, u64)],
 }
 
-/// The keys of the section are reasons: all stand in one map.
+/// The keys of the section are reasons, in one map.
 impl Serialize for Loss {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;

@@ -28,8 +28,8 @@ pub struct Reading {
 /// Reads one report.
 ///
 /// Takes time linear in the length of `bytes`, and memory of at most 100 times that length, whatever
-/// the bytes are. A damaged section is skipped, and reading goes on with the next; what was lost is in
-/// [`Reading::damage`]. Bytes that hold several reports are for [`ReportReader`](super::ReportReader).
+/// the bytes are. A damaged section is skipped, and reading continues with the next; [`Reading::damage`] has
+/// what was lost. Bytes that hold several reports are for [`ReportReader`](super::ReportReader).
 ///
 /// # Errors
 /// If nothing can be read: the bytes are empty, are no report, or end within the first section.
@@ -149,7 +149,7 @@ struct SectionReader<'a> {
     report: Report,
     damages: Damages,
     head: HeadState,
-    /// Offset of `head`; what stands before it does not belong to the report.
+    /// Offset of `head`; bytes before it do not belong to the report.
     head_start: usize,
     /// Whole sections so far.
     sections: u64,

@@ -65,7 +65,7 @@ pub struct EndedLaunch {
     pub pid: u64,
     /// The way it ended.
     pub how: HowEnded,
-    /// The exit status, where it ended by one and libc gives it (glibc does).
+    /// The exit status, if it ended by one and libc passes it on (glibc does).
     pub status: Option<i32>,
     /// When the monitor was installed.
     pub started: SystemTime,

@@ -32,12 +32,12 @@ pub struct Args {
 
     /// Debug files: a dSYM, an .xcarchive, a Mach-O or ELF file, a dyld shared cache, or a folder of them
     ///
-    /// You can give it more than once. Xcode's DeviceSupport folder names Apple's own libraries. On Linux, symbolicate
+    /// Can be repeated. Xcode's DeviceSupport folder names Apple's own libraries. On Linux, symbolicate
     /// also reads the system's libraries (/usr/lib and the like) and /usr/lib/debug.
     #[arg(short, long, visible_alias = "dsym", value_name = "PATH")]
     pub debug: Vec<PathBuf>,
 
-    /// Read only the files that the command line names, and what lies in its folders
+    /// Read only the files and folders that the command line names
     ///
     /// Without it, symbolicate also reads system libraries that a report names, /usr/lib/debug, files that a debug file
     /// refers to by their paths, and asks the servers in DEBUGINFOD_URLS. Use it for reports or debug files of strangers.
@@ -96,7 +96,7 @@ pub struct Args {
 
     /// A folder with source code; text and html show the lines around each frame
     ///
-    /// You can give it more than once. symbolicate searches it by the paths in the debug files. It reads no hidden
+    /// Can be repeated. symbolicate searches it by the paths in the debug files. It reads no hidden
     /// files (.env, .git) and follows no links out of the folder.
     #[arg(short, long, value_name = "DIR")]
     pub source: Vec<PathBuf>,
@@ -139,7 +139,7 @@ pub struct Args {
 
     /// Addresses to look up in the one image that --debug holds; - reads one per line
     ///
-    /// Addresses are hexadecimal and are not adjusted: for a return address, give the address before it.
+    /// Addresses are hexadecimal and are not adjusted: for a return address, pass the address before it.
     /// Text has one line per frame, innermost first, as atos prints it: function (in image) (file.c:42).
     /// A blank line separates addresses. ndjson has one line per address. An unknown address is not a failure.
     #[arg(long, value_name = "ADDR", num_args = 1.., requires = "debug", conflicts_with = "reports")]

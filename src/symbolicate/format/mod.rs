@@ -67,7 +67,7 @@ pub trait Format {
         self.add(Self::part(style, origin, report), out)
     }
 
-    /// Writes what stands after the last report.
+    /// Writes the text after the last report.
     ///
     /// # Errors
     /// Those of `out`.

@@ -1,7 +1,7 @@
 //! Groups reports of the same stall, by the heaviest stack of each, normalised.
 //!
-//! A stack is normalised so that builds, compilers and depths of recursion don't tell two reports of
-//! one fault apart ([`RECIPE`], `docs/measured/groups.md`):
+//! A stack is normalised so that builds, compilers and depths of recursion don't separate two reports of
+//! one fault ([`RECIPE`], `docs/measured/groups.md`):
 //!
 //! - inlined functions count as the frames they are in the source, so that builds which inline
 //!   differently agree;
@@ -9,11 +9,11 @@
 //!   frames count, and without those all frames;
 //! - names are as the source code has them: without generic arguments and parameters, numbers of
 //!   closures, hashes, and marks of clones;
-//! - repeated runs of frames (recursion) stand once.
+//! - repeated runs of frames (recursion) count once.
 //!
 //! The stack of a stall with samples is what was on it for most of the samples. Any other report has
 //! the stack of the thread in question. A frame without a name counts by its image. If no frame has a
-//! name, the offset counts too, which is the same in one build alone. Give the debug files to group
+//! name, the offset counts too, which is the same in one build alone. Pass the debug files to group
 //! across builds.
 
 mod member;

@@ -5,9 +5,9 @@
 //! | layout | recognised by |
 //! | --- | --- |
 //! | Apple's `.ips` (crash) | a JSON line with `bug_type`, then a JSON body with `threads` |
-//! | Apple's `.crash` text, also behind an `.ips` header line | `Incident Identifier:`, `Process:` or `Thread 0` lines |
+//! | Apple's `.crash` text, also after an `.ips` header line | `Incident Identifier:`, `Process:` or `Thread 0` lines |
 //! | Apple's stackshot `.ips` (hang) | the same header line, then a body with `processByPid` |
-//! | Apple's text of hangs and spins, of much CPU and of many writes, also behind an `.ips` header line | `Steps:` and `Event:` or `Data Source:` lines |
+//! | Apple's text of hangs and spins, of much CPU and of many writes, also after an `.ips` header line | `Steps:` and `Event:` or `Data Source:` lines |
 //! | the call graph of Apple's `sample` | `Analysis of sampling` and `Call graph:` lines |
 //! | Apple's kernel panic `.ips` | the same header line, then a body with `panicString` |
 //! | MetricKit's `MXDiagnosticPayload`, whole or one diagnostic of it | `callStackTree` |
@@ -68,8 +68,8 @@ pub const UNSAID: Found = Found::Other(u8::MAX);
 /// on, is looked up as it is.
 pub const AWAITS: Found = Found::Other(u8::MAX - 1);
 
-/// Name of the thread that stands for the stack of an uncaught exception: where it was thrown, rather
-/// than where the process then aborted.
+/// Name of the thread that holds the stack of an uncaught exception: the stack of the throw, rather
+/// than of the abort after it.
 pub const LAST_EXCEPTION: &str = crate::report::Thread::LAST_EXCEPTION;
 
 /// The layouts.
@@ -84,7 +84,7 @@ pub enum Layout {
     Spindump,
     /// The call graph of Apple's `sample`.
     Sample,
-    /// MetricKit's diagnostics, as `jsonRepresentation()` gives them.
+    /// MetricKit's diagnostics, as `jsonRepresentation()` returns them.
     MetricKit,
     /// KSCrash's JSON.
     KsCrash,

@@ -25,7 +25,7 @@ settings! {
         /// event. That time does not count, unless [`launch_waits`](Stall::launch_waits) is set. After a
         /// minute of such waiting, the app is watched again from its first beat on.
         ///
-        /// The thread's CPU time, its state, and the system call that it sleeps in tell these apart. A disk is
+        /// The thread's CPU time, state and system call distinguish these. A disk is
         /// an uninterruptible sleep, or a call on a file. A lock is a `pthread_mutex_t`, and on Apple platforms
         /// also a `pthread_rwlock_t` and an `os_unfair_lock`. Rust's own `Mutex` and `RwLock` on Linux,
         /// conditions and semaphores look like waiting for an event.
