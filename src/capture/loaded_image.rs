@@ -11,6 +11,8 @@ use super::flow::{self, Code};
 use super::registers::Arch;
 use super::section::Section;
 use super::starts::FunctionStarts;
+#[cfg(target_os = "linux")]
+use crate::platform::code_copy::CodeCopy;
 use crate::platform::memory;
 
 /// Generation of the check that mapped files are whole.
@@ -46,6 +48,9 @@ pub struct LoadedImage {
     /// Instructions, svma; empty where that is not known: then all of it.
     code: Vec<Range<u64>>,
     text: Vec<Section>,
+    /// Code that may be unloaded at any time, and its svma.
+    #[cfg(target_os = "linux")]
+    code_copies: Vec<(u64, CodeCopy)>,
     pub(super) entry: Option<u64>,
     pub(crate) cfi: Option<Cfi>,
     compact: Option<compact::CompactTable>,
@@ -76,6 +81,8 @@ impl LoadedImage {
             arch: Arch::NATIVE,
             code: Vec::new(),
             text: Vec::new(),
+            #[cfg(target_os = "linux")]
+            code_copies: Vec::new(),
             entry: None,
             cfi: None,
             compact: None,
@@ -154,6 +161,22 @@ impl LoadedImage {
         self.text.push(text);
         let text = self.text.first();
         self.compact = self.compact.map(|compact| compact.with_text(text));
+        self
+    }
+
+    /// With code that may be unloaded at any time, of which each page is copied when it is first asked for.
+    #[cfg(target_os = "linux")]
+    pub(super) fn with_code_copy(mut self, svma: u64, code: CodeCopy) -> LoadedImage {
+        self.code_copies.push((svma, code));
+        self
+    }
+
+    /// Without anything that was read of it.
+    #[cfg(target_os = "linux")]
+    pub(super) fn without_sections(mut self) -> LoadedImage {
+        self.text.clear();
+        self.code_copies.clear();
+        self.cfi = None;
         self
     }
 
@@ -353,12 +376,23 @@ impl LoadedImage {
         other.is_none().then_some(entry)
     }
 
-    /// The instruction bytes from this avma on, as far as they are known.
+    /// The instruction bytes from this avma on, as far as they are known. Signal-safe.
     pub(crate) fn instructions(&self, avma: u64, length: usize) -> Option<&[u8]> {
         let svma = self.svma(avma);
-        self.text
-            .iter()
-            .find_map(|section| section.at(svma, length).filter(|part| !part.is_empty()))
+        let mut text = self.text.iter().filter_map(|part| part.at(svma, length));
+        let known = text.find(|part| !part.is_empty());
+        #[cfg(target_os = "linux")]
+        let known = known.or_else(|| self.copied_code(svma, length));
+        known
+    }
+
+    #[cfg(target_os = "linux")]
+    fn copied_code(&self, svma: u64, length: usize) -> Option<&[u8]> {
+        let mut parts = self.code_copies.iter().filter_map(|(start, copy)| {
+            let offset = usize::try_from(svma.checked_sub(*start)?).ok()?;
+            copy.at(offset, length, &|| !self.is_gone())
+        });
+        parts.find(|part| !part.is_empty())
     }
 }
 

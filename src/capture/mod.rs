@@ -9,6 +9,8 @@ mod engine;
 mod flow;
 mod images;
 mod instructions;
+#[cfg(target_os = "linux")]
+mod loaded_elf;
 mod loaded_image;
 mod memory;
 mod registers;

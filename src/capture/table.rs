@@ -10,12 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::images::Images;
+#[cfg(target_os = "linux")]
+use super::loaded_elf::loaded;
 use super::loaded_image::LoadedImage;
+#[cfg(target_vendor = "apple")]
 use super::section::{Bytes, Section};
 use crate::platform::atomic::Atomic;
 use crate::platform::forked::{ForkLock, around_forks};
-#[cfg(target_os = "linux")]
-use crate::platform::images::Contents;
+#[cfg(target_vendor = "apple")]
 use crate::platform::images::ImageFacts;
 
 /// The images that are loaded in this process.
@@ -216,92 +218,6 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
         true => image,
         false => image.with_mapped_sections(),
     }
-}
-
-#[cfg(target_os = "linux")]
-fn loaded(facts: ImageFacts) -> LoadedImage {
-    let sections: Vec<Section> = match &facts.contents {
-        Contents::File { map, segments } => {
-            let all = Bytes::new(map.clone());
-            segments
-                .iter()
-                .filter_map(|(svma, offset)| {
-                    let start = usize::try_from(*offset).ok()?;
-                    let end = start.checked_add(usize::try_from(svma.end - svma.start).ok()?)?;
-                    Some(Section {
-                        svma: svma.start,
-                        bytes: all.slice(start..end)?,
-                    })
-                })
-                .collect()
-        }
-        Contents::Copied(parts) => parts
-            .iter()
-            .map(|(svma, bytes)| Section {
-                svma: svma.start,
-                bytes: Bytes::new(Arc::new(bytes.clone())),
-            })
-            .collect(),
-    };
-    let part = |svma: u64, length: Option<u64>| {
-        sections.iter().find_map(|section| {
-            let start = usize::try_from(svma.checked_sub(section.svma)?).ok()?;
-            let rest = section.bytes.len().checked_sub(start)?;
-            let length = length.map_or(Some(rest), |length| usize::try_from(length).ok())?;
-            let bytes = section
-                .bytes
-                .slice(start..start.checked_add(length.min(rest))?)?;
-            Some(Section { svma, bytes }).filter(|section| !section.bytes.is_empty())
-        })
-    };
-    let header = facts
-        .eh_frame_hdr
-        .as_ref()
-        .and_then(|range| part(range.start, Some(range.end - range.start)));
-    let base = facts.slide.wrapping_add(facts.svma.start);
-    let mut image = LoadedImage::new(
-        facts.name,
-        base,
-        facts.svma.start,
-        facts.svma.end.saturating_sub(facts.svma.start),
-    )
-    .with_id(facts.id)
-    .with_code(facts.code.clone());
-    image.main = facts.main;
-    image.id_at = facts.id_at;
-    // e_entry, where the file's header is mapped (gABI, ELF header).
-    let header_entry = part(facts.svma.start, Some(64))
-        .filter(|header| header.bytes.starts_with(b"\x7fELF"))
-        .and_then(|header| header.bytes.get(24..32)?.try_into().ok())
-        .map(u64::from_le_bytes);
-    if let Some(entry) = header_entry.filter(|_| facts.entered) {
-        image = image.with_entry(entry);
-    }
-    for code in &facts.code {
-        if let Some(text) = part(code.start, Some(code.end - code.start)) {
-            if image.id.is_empty() && image.text_hash.is_none() {
-                image.text_hash = Some(crate::report::text_hash(&text.bytes));
-            }
-            image = image.with_text(text);
-        }
-    }
-    // The length of `.eh_frame` is not known; it ends in its segment, and each entry has a length.
-    if let Some(header) = header
-        && let Some(eh_frame) = super::cfi::eh_frame_of(&header).and_then(|svma| part(svma, None))
-    {
-        image = image.with_eh_frame(eh_frame, Some(header));
-    } else if let Contents::File { map, .. } = &facts.contents
-        && let Some(range) = super::elf_sections::eh_frame(AsRef::<[u8]>::as_ref(&**map))
-        && let Some(eh_frame) = part(range.start, Some(range.end - range.start))
-    {
-        image = image.with_eh_frame(eh_frame, None);
-    }
-    // The pages read so far are not the ones that captures will read.
-    if let Contents::File { map, .. } = &facts.contents {
-        map.let_go();
-        image = image.with_mapped_sections();
-    }
-    image
 }
 
 /// `scripts/model`

@@ -31,20 +31,6 @@ impl FileMap {
         unsafe { libc::close(file) };
         result
     }
-
-    /// Takes the pages that were read so far out of this process' resident memory. They stay in the
-    /// page cache, as they are the running image's own, and come back where they are read again.
-    #[cfg(target_os = "linux")]
-    pub fn let_go(&self) {
-        // SAFETY: a mapping of ours that is never written to: what is read from it later is the same.
-        unsafe {
-            libc::madvise(
-                self.0.start.as_ptr().cast(),
-                self.0.length,
-                libc::MADV_DONTNEED,
-            );
-        }
-    }
 }
 
 impl AsRef<[u8]> for FileMap {
@@ -75,6 +61,22 @@ impl Reserved {
             // SAFETY: within the mapping; volatile so that the touch is not optimised away.
             unsafe { reserved.0.start.as_ptr().add(page).write_volatile(0) };
         }
+        Ok(reserved)
+    }
+
+    /// Reserves addresses for `length` bytes, all zero, of which none is resident before it is written to. The kernel
+    /// keeps no huge pages there, of which one byte makes all resident.
+    #[cfg(target_os = "linux")]
+    pub fn sparse(length: usize) -> Result<Reserved, SystemError> {
+        let reserved = Reserved::touched(length, 0)?;
+        // SAFETY: a mapping of ours; the advice changes no contents. A kernel without huge pages refuses it.
+        unsafe {
+            libc::madvise(
+                reserved.0.start.as_ptr().cast(),
+                length,
+                libc::MADV_NOHUGEPAGE,
+            )
+        };
         Ok(reserved)
     }
 

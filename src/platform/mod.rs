@@ -35,6 +35,8 @@ use linux as os;
 
 // Kept sorted. Each name exists on every platform, with the same meaning.
 pub use forked::process_mark;
+#[cfg(target_os = "linux")]
+pub(crate) use os::code_copy;
 pub use os::context;
 pub(crate) use os::entry;
 pub use os::entry::ScarceStack;

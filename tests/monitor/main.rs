@@ -75,6 +75,8 @@ fn main() {
             "a_library_behind_one_that_was_closed_is_named_in_the_stack",
             library_closed,
         ),
+        #[cfg(target_os = "linux")]
+        ("no_file_of_an_image_is_mapped_a_second_time", mapped_once),
         ("a_panic_hook_that_takes_long_is_no_stall", slow_hook),
         ("without_memory_there_is_no_live_report", no_memory),
         (
@@ -262,6 +264,37 @@ fn roles(role: &str, folder: &Path) {
             let bytes = std::fs::read(path).unwrap();
             let stack = stack(&wedjat::report::read(&bytes).unwrap().report, 0);
             assert!(calls(&stack, &["waits", "slow_in_library"]), "{stack:#?}");
+        }
+        #[cfg(target_os = "linux")]
+        "mapped_once" => {
+            let of_library = Folder::new("mapped");
+            let object = library::made(&of_library.0, "opened", SLOW, &SLOW_FLAGS);
+            let (_, slow) = loaded(&object);
+            let before = beginnings();
+            let (monitor, receiver) = install(folder);
+            assert_eq!(beginnings(), before);
+            let is_once = |name: &str| {
+                let mapped = before.iter().filter(|file| file.contains(name));
+                assert_eq!(mapped.count(), 1, "{name}: {before:#?}");
+            };
+            ["opened", "libc.so", "ld-linux"]
+                .into_iter()
+                .for_each(is_once);
+            extern "C" fn freeze(_: *mut libc::c_void) {
+                outer(Duration::from_millis(400));
+            }
+            monitor
+                .heartbeat()
+                .turn(|| slow(freeze, std::ptr::null_mut()));
+            let path = receiver.recv_timeout(Duration::from_secs(5)).unwrap();
+            assert_eq!(beginnings(), before);
+            let stack = stack(
+                &wedjat::report::read(&std::fs::read(path).unwrap())
+                    .unwrap()
+                    .report,
+                0,
+            );
+            assert!(calls(&stack, &["freeze", "slow_in_library"]), "{stack:#?}");
         }
         "loaded_later" => {
             let folder_of_library = Folder::new("library");
@@ -611,6 +644,28 @@ fn loaded_later() {
 fn library_closed() {
     let ended = play("library_closed");
     assert!(ended.status.success(), "{}", ended.stderr);
+}
+
+#[cfg(target_os = "linux")]
+fn mapped_once() {
+    let ended = play("mapped_once");
+    assert!(ended.status.success(), "{}", ended.stderr);
+}
+
+/// The files of which the first byte is mapped, one for each such mapping, in order: programs that look at this process
+/// take the lowest one for the image.
+#[cfg(target_os = "linux")]
+fn beginnings() -> Vec<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let begins = |line: &str| {
+        let mut words = line.split_ascii_whitespace().skip(2);
+        let offset = words.next()?;
+        let path = words.nth(2).filter(|path| path.starts_with('/'))?;
+        (u64::from_str_radix(offset, 16) == Ok(0)).then(|| path.to_owned())
+    };
+    let mut files: Vec<String> = maps.lines().filter_map(begins).collect();
+    files.sort();
+    files
 }
 
 fn slow_hook() {

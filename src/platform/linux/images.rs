@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use super::links::{Entry, Needed};
 use super::memory::{self, FileMap};
 
 /// An image as the loader lists it.
@@ -27,8 +28,10 @@ pub struct ImageFacts {
     pub code: Vec<Range<u64>>,
     /// The svma of `.eh_frame_hdr`, and how long that is.
     pub eh_frame_hdr: Option<Range<u64>>,
-    /// A source of its contents that can be read without touching the image itself.
+    /// How its contents are read.
     pub contents: Contents,
+    /// Its file, mapped as long as this lives, where the section table is needed: the image has no `.eh_frame_hdr`.
+    pub file: Option<FileMap>,
     /// True for the executable.
     pub main: bool,
     /// True where the kernel enters the process: in the executable and in its interpreter (AT_ENTRY and AT_BASE of
@@ -36,19 +39,32 @@ pub struct ImageFacts {
     pub entered: bool,
 }
 
-/// A copy of what an image holds, by svma.
+/// The readable segments of an image, by their svmas.
 #[derive(Debug, Clone)]
 pub enum Contents {
-    /// Our own mapping of its file: for each segment its svmas and the offset in the
-    /// file where it begins.
-    File {
-        /// All of the file.
-        map: Arc<FileMap>,
-        /// Link-time addresses (svmas), offset in the file.
-        segments: Vec<(Range<u64>, u64)>,
-    },
-    /// Copies of its readable segments.
+    /// It is held already.
+    Held,
+    /// In the image itself, which stays mapped as long as the process lives.
+    Resident(Vec<(Range<u64>, Resident)>),
+    /// In the image itself, which may be unmapped at any time: checked reads alone are safe.
+    Unloadable(Vec<Range<u64>>),
+    /// Copies.
     Copied(Vec<(Range<u64>, Arc<[u8]>)>),
+}
+
+/// Memory that nobody writes to and that stays mapped as long as the process lives.
+#[derive(Debug, Clone)]
+pub struct Resident {
+    start: u64,
+    length: usize,
+}
+
+impl AsRef<[u8]> for Resident {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: `segments` made it of a read-only segment that the loader never unmaps. (To truncate the file of an
+        // image that is running breaks the image itself as much as this view of it.)
+        unsafe { std::slice::from_raw_parts(self.start as *const u8, self.length) }
+    }
 }
 
 /// Lists what is loaded now. `known` gets the address of an image's first byte and its build id. Where it returns true,
@@ -56,6 +72,7 @@ pub enum Contents {
 pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Vec<ImageFacts> {
     let mut state = LoaderListing {
         images: Vec::new(),
+        needed: Needed::default(),
         known,
     };
     // SAFETY: the callback gets back the pointer given here, which lives across the call.
@@ -65,6 +82,7 @@ pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Vec<ImageFacts> {
 
 struct LoaderListing<'a> {
     images: Vec<ImageFacts>,
+    needed: Needed,
     known: &'a mut dyn FnMut(u64, &[u8]) -> bool,
 }
 
@@ -85,8 +103,7 @@ extern "C" fn visit(
         // SAFETY: the loader's own string, NUL-terminated.
         unsafe { CStr::from_ptr(info.dlpi_name) }
     };
-    let first = listing.images.is_empty();
-    let image = read_image(name, info.dlpi_addr, &headers, first, listing.known);
+    let image = read_image(name, info.dlpi_addr, &headers, listing);
     listing.images.extend(image);
     0
 }
@@ -126,9 +143,9 @@ fn read_image(
     name: &CStr,
     slide: u64,
     headers: &[libc::Elf64_Phdr],
-    main: bool,
-    known: &mut dyn FnMut(u64, &[u8]) -> bool,
+    listing: &mut LoaderListing<'_>,
 ) -> Option<ImageFacts> {
+    let main = listing.images.is_empty();
     let range =
         |header: &libc::Elf64_Phdr, size: u64| header.p_vaddr..header.p_vaddr.saturating_add(size);
     let loads = || {
@@ -140,7 +157,7 @@ fn read_image(
     let end = loads()
         .map(|header| range(header, header.p_memsz).end)
         .max()?;
-    let code = loads()
+    let code: Vec<_> = loads()
         .filter(|header| header.p_flags & libc::PF_X != 0)
         .map(|header| range(header, header.p_memsz))
         .collect();
@@ -181,29 +198,6 @@ fn read_image(
     };
     let path = path.unwrap_or_default();
     let virtual_image = !path.as_bytes().contains(&b'/');
-    let contents = if known(slide.wrapping_add(start), &id) {
-        Contents::Copied(Vec::new())
-    } else {
-        let file = if virtual_image {
-            None
-        } else {
-            map_file(&path, main, headers, &id)
-        };
-        match file {
-            Some(contents) => contents,
-            None => {
-                let wanted = loads().map(|header| range(header, header.p_filesz));
-                Contents::Copied(
-                    wanted
-                        .filter_map(|svma| {
-                            let bytes = in_memory(&svma)?;
-                            Some((svma, Arc::from(bytes)))
-                        })
-                        .collect(),
-                )
-            }
-        }
-    };
     let name = if own_name.starts_with(b"linux-vdso") || own_name.starts_with(b"linux-gate") {
         String::from("[vdso]")
     } else {
@@ -214,6 +208,33 @@ fn read_image(
     let [entry, interpreter] =
         [libc::AT_ENTRY, libc::AT_BASE].map(|kind| unsafe { libc::getauxval(kind) });
     let entered = base == interpreter || (base..slide.wrapping_add(end)).contains(&entry);
+    let stays = listing.needed.keeps(
+        main || entered || virtual_image,
+        own_name,
+        slide,
+        &dynamic_section(slide, headers),
+    );
+    let is_known = (listing.known)(base, &id);
+    let is_wanted = |svma: &Range<u64>| {
+        code.contains(svma)
+            || eh_frame_hdr
+                .as_ref()
+                .is_some_and(|wanted| svma.contains(&wanted.start))
+    };
+    let contents = if is_known {
+        Contents::Held
+    } else if loads()
+        .any(|header| header.p_flags & libc::PF_W != 0 && is_wanted(&range(header, header.p_memsz)))
+        || !stays && !memory::may_read()
+    {
+        let wanted = loads().map(|header| range(header, header.p_filesz));
+        let copied = wanted.filter_map(|svma| Some((svma.clone(), Arc::from(in_memory(&svma)?))));
+        Contents::Copied(copied.collect())
+    } else {
+        segments(slide, headers, stays)
+    };
+    let lacks_table = eh_frame_hdr.is_none() && !is_known && !virtual_image;
+    let file = lacks_table.then(|| map_file(&path, main, headers, &id));
     Some(ImageFacts {
         name,
         slide,
@@ -223,9 +244,43 @@ fn read_image(
         code,
         eh_frame_hdr,
         contents,
+        file: file.flatten(),
         main,
         entered,
     })
+}
+
+/// The segments that can be read and that nobody writes to. Those of an image that stays are referred to in place.
+fn segments(slide: u64, headers: &[libc::Elf64_Phdr], stays: bool) -> Contents {
+    let is_read_only = |header: &&libc::Elf64_Phdr| {
+        header.p_type == libc::PT_LOAD && header.p_flags & (libc::PF_R | libc::PF_W) == libc::PF_R
+    };
+    let segments = headers
+        .iter()
+        .filter(is_read_only)
+        .map(|header| header.p_vaddr..header.p_vaddr.saturating_add(header.p_filesz));
+    if !stays {
+        return Contents::Unloadable(segments.collect());
+    }
+    let resident = |svma: Range<u64>| {
+        let start = slide.wrapping_add(svma.start);
+        let length = usize::try_from(svma.end - svma.start).ok()?;
+        Some((svma, Resident { start, length }))
+    };
+    Contents::Resident(segments.filter_map(resident).collect())
+}
+
+/// The entries of an image's dynamic section, as far as it is there.
+fn dynamic_section(slide: u64, headers: &[libc::Elf64_Phdr]) -> Vec<Entry> {
+    let mut dynamic = headers
+        .iter()
+        .filter(|header| header.p_type == libc::PT_DYNAMIC);
+    let Some(header) = dynamic.next() else {
+        return Vec::new();
+    };
+    let count = usize::try_from(header.p_memsz).unwrap_or(0) / size_of::<Entry>();
+    // SAFETY: the loader keeps the segment mapped while it holds its lock; any bits are words.
+    unsafe { copy(slide.wrapping_add(header.p_vaddr), count) }.unwrap_or_default()
 }
 
 /// The layout of this platform's programs and libraries.
@@ -238,7 +293,7 @@ pub const OWN_FILE: [&str; 2] = ["/proc/self/exe", "/proc/thread-self/exe"];
 
 /// Maps the image's file if it is the one that was loaded: the same build id, or, without any, the
 /// same program headers.
-fn map_file(path: &OsStr, main: bool, headers: &[libc::Elf64_Phdr], id: &[u8]) -> Option<Contents> {
+fn map_file(path: &OsStr, main: bool, headers: &[libc::Elf64_Phdr], id: &[u8]) -> Option<FileMap> {
     let open = |path: &OsStr| FileMap::open(&CString::new(path.as_bytes()).ok()?).ok();
     let map = if main {
         OWN_FILE.iter().find_map(|path| open(OsStr::new(path)))
@@ -246,17 +301,6 @@ fn map_file(path: &OsStr, main: bool, headers: &[libc::Elf64_Phdr], id: &[u8]) -
         open(path)
     }?;
     let bytes: &[u8] = map.as_ref();
-    let loads = headers
-        .iter()
-        .filter(|header| header.p_type == libc::PT_LOAD);
-    let segments: Vec<(Range<u64>, u64)> = loads
-        .map(|header| {
-            (
-                header.p_vaddr..header.p_vaddr.saturating_add(header.p_filesz),
-                header.p_offset,
-            )
-        })
-        .collect();
     let note = headers
         .iter()
         .filter(|header| header.p_type == libc::PT_NOTE)
@@ -276,10 +320,7 @@ fn map_file(path: &OsStr, main: bool, headers: &[libc::Elf64_Phdr], id: &[u8]) -
     let start = usize::try_from(offset?).ok()?;
     let same_headers = bytes.get(start..start.checked_add(wanted.len())?) == Some(wanted);
     let same = same_headers && note.unwrap_or_default() == id;
-    same.then(|| Contents::File {
-        map: Arc::new(map),
-        segments,
-    })
+    same.then_some(map)
 }
 
 /// The build id in a note segment: the note "GNU" of type 3 (gABI, note section).
@@ -314,7 +355,7 @@ mod tests {
         let here = the_executable_libc_and_the_vdso_are_listed as *const () as u64;
         let svma = here - main.slide;
         assert!(main.code.iter().any(|range| range.contains(&svma)));
-        assert!(matches!(main.contents, Contents::File { .. }));
+        assert!(matches!(main.contents, Contents::Resident(_)));
         assert_eq!(
             std::fs::canonicalize(&main.name).unwrap(),
             std::env::current_exe().unwrap().canonicalize().unwrap()
@@ -324,9 +365,9 @@ mod tests {
             .find(|image| image.name.contains("libc.so"))
             .unwrap();
         assert!(!libc.id.is_empty());
-        assert!(matches!(libc.contents, Contents::File { .. }));
+        assert!(matches!(&libc.contents, Contents::Resident(parts) if !parts.is_empty()));
         let vdso = images.iter().find(|image| image.name == "[vdso]").unwrap();
-        assert!(matches!(&vdso.contents, Contents::Copied(parts) if !parts.is_empty()));
+        assert!(matches!(&vdso.contents, Contents::Resident(parts) if !parts.is_empty()));
         assert!(vdso.eh_frame_hdr.is_some());
     }
 

@@ -3,12 +3,14 @@
 //! Signal-safe, but for what is provided at install.
 
 mod cgroup;
+pub mod code_copy;
 pub mod context;
 pub mod entry;
 pub mod gauge;
 pub mod images;
 #[cfg(all(feature = "thread-stacks", target_env = "gnu"))]
 mod interpose;
+mod links;
 pub mod memory;
 mod mutex;
 pub mod power;

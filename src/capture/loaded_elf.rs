@@ -1,0 +1,110 @@
+//! An image of this process on Linux, from what the loader says of it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::loaded_image::LoadedImage;
+use super::section::{Bytes, Section};
+use crate::platform::code_copy::CodeCopy;
+use crate::platform::images::{Contents, ImageFacts};
+use crate::platform::memory;
+
+/// Makes an image of what the loader has mapped. What stays mapped is read in place. Of an image that may be unloaded
+/// its unwind sections are copied here, and its code as it is asked for.
+pub(super) fn loaded(facts: ImageFacts) -> LoadedImage {
+    let base = facts.slide.wrapping_add(facts.svma.start);
+    let size = facts.svma.end.saturating_sub(facts.svma.start);
+    let mut image = LoadedImage::new(facts.name, base, facts.svma.start, size)
+        .with_id(facts.id)
+        .with_code(facts.code.clone());
+    image.main = facts.main;
+    image.id_at = facts.id_at;
+    let segments = Segments {
+        slide: facts.slide,
+        contents: facts.contents,
+    };
+    // e_entry, where the file's header is mapped (gABI, ELF header).
+    let header_entry = || {
+        let header = segments.part(facts.svma.start, Some(64))?;
+        let is_elf = header.bytes.starts_with(b"\x7fELF");
+        let entry = header.bytes.get(24..32).filter(|_| is_elf)?;
+        Some(u64::from_le_bytes(entry.try_into().ok()?))
+    };
+    if let Some(entry) = facts.entered.then(header_entry).flatten() {
+        image = image.with_entry(entry);
+    }
+    for code in facts.code {
+        let hash_lacks = image.id.is_empty() && image.text_hash.is_none();
+        let whole = || segments.part(code.start, Some(code.end - code.start));
+        let is_unloadable = matches!(segments.contents, Contents::Unloadable(_));
+        if let Some(text) = (hash_lacks || !is_unloadable).then(whole).flatten() {
+            if hash_lacks {
+                image.text_hash = Some(crate::report::text_hash(&text.bytes));
+            }
+            if !is_unloadable {
+                image = image.with_text(text);
+            }
+        }
+        let length = usize::try_from(code.end - code.start).ok();
+        if is_unloadable
+            && let Some(length) = length
+            && let Ok(copy) = CodeCopy::new(facts.slide.wrapping_add(code.start), length)
+        {
+            image = image.with_code_copy(code.start, copy);
+        }
+    }
+    let part = |range: Range<u64>| segments.part(range.start, Some(range.end - range.start));
+    // The length of `.eh_frame` is not known; it ends in its segment, and each entry has a length.
+    if let Some(header) = facts.eh_frame_hdr.and_then(part)
+        && let Some(start) = super::cfi::eh_frame_of(&header)
+        && let Some(eh_frame) = segments.part(start, None)
+    {
+        image = image.with_eh_frame(eh_frame, Some(header));
+    } else if let Some(file) = &facts.file
+        && let Some(range) = super::elf_sections::eh_frame(file.as_ref())
+        && let Some(eh_frame) = part(range)
+    {
+        image = image.with_eh_frame(eh_frame, None);
+    }
+    match segments.contents {
+        Contents::Resident(_) => image.with_mapped_sections(),
+        // What was copied may be another image's by now: then none of it is used.
+        Contents::Unloadable(_) if image.is_gone() => image.without_sections(),
+        _ => image,
+    }
+}
+
+/// The segments of an image, of which sections are parts.
+struct Segments {
+    slide: u64,
+    contents: Contents,
+}
+
+impl Segments {
+    /// The bytes from an svma on, of at most `length`, up to the end of their segment.
+    fn part(&self, svma: u64, length: Option<u64>) -> Option<Section> {
+        let within = |segment: &Range<u64>| {
+            let rest = segment.contains(&svma).then(|| segment.end - svma)?;
+            let length = length.map_or(rest, |length| length.min(rest));
+            let start = usize::try_from(svma - segment.start).ok()?;
+            Some(start..start.checked_add(usize::try_from(length).ok()?)?)
+        };
+        let bytes = match &self.contents {
+            Contents::Held => None,
+            Contents::Resident(all) => all.iter().find_map(|(segment, bytes)| {
+                Bytes::new(Arc::new(bytes.clone())).slice(within(segment)?)
+            }),
+            Contents::Copied(all) => all.iter().find_map(|(segment, bytes)| {
+                Bytes::new(Arc::new(bytes.clone())).slice(within(segment)?)
+            }),
+            Contents::Unloadable(all) => all.iter().find_map(|segment| {
+                let range = within(segment)?;
+                let mut bytes = vec![0; range.len()];
+                let length = memory::read(self.slide.wrapping_add(svma), &mut bytes);
+                (length == bytes.len()).then(|| bytes.into())
+            }),
+        };
+        let bytes = bytes.filter(|bytes| !bytes.is_empty())?;
+        Some(Section { svma, bytes })
+    }
+}
