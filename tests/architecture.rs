@@ -123,6 +123,42 @@ fn the_recorder_opens_files_in_one_place() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// A printed name says less than the mangled one, and each tool prints another: `swift_name/` alone reads both, and
+/// `blame/code.rs` says by it what a frame is. (`import/swift/` reads the lines of Swift's own reports.)
+#[test]
+fn one_place_reads_the_names_of_swift() {
+    let words = [
+        "closure #",
+        " in conformance ",
+        "specialized ",
+        "generic specialization",
+        "partial apply",
+        "resume partial function",
+        "(extension in ",
+        "protocol witness",
+        "merged ",
+        "thunk for",
+        "Swift runtime failure",
+        "_assertionFailure",
+        "Swift.",
+        " infix",
+    ];
+    let mut wrong = Vec::new();
+    for file in sources() {
+        let mut folders = file.components().map(|part| part.as_os_str());
+        let of_swift = folders.any(|folder| folder == "swift_name" || folder == "swift");
+        if room_of(&file) != "symbolicate" || of_swift || file.ends_with("blame/code.rs") {
+            continue;
+        }
+        let code = code_of(&file);
+        let literals = code.split('"').skip(1).step_by(2);
+        for text in literals.filter(|text| words.iter().any(|word| text.contains(word))) {
+            wrong.push(format!("{}: {text:?}", file.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// What is counted: an edge from a file to each file of its room that it names, in a `use` or by a path
 /// (`super::`, `self::`, `crate::`). A name that a module re-exports counts as one of the file that it comes from. Not
 /// counted: edges between a module and those nested in it, since a module declares and re-exports its children, and

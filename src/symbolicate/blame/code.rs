@@ -25,6 +25,8 @@ pub(crate) enum Code {
     Pseudo(Arc<str>),
     /// Of a Swift library, or made by Swift's compiler.
     SwiftLanguage,
+    /// A function of Swift's library that does nothing but end the program.
+    SwiftThrow,
     /// A function of another Swift module. All versions and parts of it, and closures of one function, have the same text.
     Swift(Arc<str>),
     Other,
@@ -52,9 +54,32 @@ fn of_name(name: &str) -> Code {
     text::summary(name).map_or(Code::Other, of_summary)
 }
 
+/// Functions of Swift's library that end the program, without labels.
+const THROWS: [&str; 7] = [
+    "_assertionFailure",
+    "_fatalErrorMessage",
+    "_errorInMain",
+    "_unexpectedError",
+    "fatalError",
+    "preconditionFailure",
+    "assertionFailure",
+];
+
+/// Returns true for a function that ends the program, and for closures of it.
+fn is_throw(function: &str) -> bool {
+    let name = function.rsplit(" in ").next().unwrap_or(function);
+    let name = name.strip_prefix("Swift.").unwrap_or(name);
+    THROWS.contains(&name.split('(').next().unwrap_or(name))
+}
+
 fn of_summary(summary: Summary) -> Code {
     let is_language = |module: &String| LANGUAGE.contains(&module.as_str());
+    let is_library = summary
+        .module
+        .as_ref()
+        .is_none_or(|module| module == "Swift");
     match summary.function {
+        Some(function) if is_library && is_throw(&function) => Code::SwiftThrow,
         Some(function)
             if summary.role != Role::Glue && !summary.module.as_ref().is_some_and(is_language) =>
         {
@@ -64,9 +89,18 @@ fn of_summary(summary: Summary) -> Code {
     }
 }
 
+/// Why the program ends, where a function of the runtime says so by its name alone.
+pub(super) fn ending(frame: &Frame) -> Option<&'static str> {
+    match frame.function.as_deref()? {
+        "swift_errorInMain" => Some("Swift: an error left main"),
+        "swift_unexpectedError" => Some("Swift: try! met an error"),
+        _ => None,
+    }
+}
+
 /// The words of a pseudo-function that an optimizer inlines where code traps.
 fn reason(name: &str) -> Option<String> {
-    if let Some(text) = name.strip_prefix("Swift runtime failure: ") {
+    if let Some(text) = text::runtime_failure(name) {
         return Some(format!("Swift: {text}"));
     }
     // Clang's: a category, and a text.
@@ -135,7 +169,7 @@ mod tests {
             ),
             (
                 "$es17_assertionFailure__4file4line5flagss5NeverOs12StaticStringV_A2HSus6UInt32VtF",
-                Code::SwiftLanguage,
+                Code::SwiftThrow,
             ),
             ("$sIeg_IyB_TR", Code::SwiftLanguage),
             ("_T0SqWOC", Code::SwiftLanguage),
@@ -149,6 +183,18 @@ mod tests {
             (
                 "thunk for @escaping @callee_guaranteed () -> ()",
                 Code::SwiftLanguage,
+            ),
+            (
+                "$ss17_assertionFailure__4file4line5flagss5NeverOs12StaticStringV_SSAHSus6UInt32VtF",
+                Code::SwiftThrow,
+            ),
+            (
+                "closure #1 in closure #1 in _assertionFailure(_:_:file:line:flags:)",
+                Code::SwiftThrow,
+            ),
+            (
+                "specialized Swift._assertionFailure(_:_:file:line:flags:)",
+                Code::SwiftThrow,
             ),
             ("till::pay(int)", Code::Other),
             ("_ZN4till3payEi", Code::Other),

@@ -14,6 +14,7 @@ use super::frame::{
     Frame, KnownOwners, PhysicalFrame, Source, Stack, Symbolicated, image_file_name,
 };
 use crate::report::EventKind;
+use code::ending;
 pub(crate) use code::{Code, code};
 use file::{is_package, kept_of_file, of_file, says_whose};
 use name::{kept_of_name, of_image};
@@ -42,13 +43,17 @@ impl<'a> Blamed<'a> {
 
     /// Returns true for a function that does nothing but throw or abort.
     pub fn is_throw(&self) -> bool {
-        let name = self.frame.and_then(|frame| frame.function.as_deref());
-        name.is_some_and(throw::is_throw)
+        self.frame.is_some_and(|frame| match code(frame) {
+            Code::SwiftThrow => true,
+            Code::Other => frame.function.as_deref().is_some_and(throw::is_throw),
+            _ => false,
+        })
     }
 }
 
-/// The app's innermost frame of a stack; else the innermost of its libraries' that has a name; else the
-/// innermost that has one; else the innermost. Never one that throws or aborts.
+/// The app's innermost frame of a stack, and of the callers that await its functions where no frame is the app's; else the
+/// innermost of its libraries' that has a name; else the innermost that has one; else the innermost. Never one that throws
+/// or aborts.
 pub(crate) fn blamed<'a>(of: &'a Symbolicated, stack: &'a Stack) -> Option<Blamed<'a>> {
     let worth = |blamed: &Blamed<'_>| match owner(of, blamed.physical, blamed.frame) {
         Owner::App => 0,
@@ -56,9 +61,32 @@ pub(crate) fn blamed<'a>(of: &'a Symbolicated, stack: &'a Stack) -> Option<Blame
         Owner::Library => 1,
         _ => 2,
     };
-    let frames = each(stack).skip(handling(of, stack));
+    let frames = sought(of, stack);
     // Of those worth the same, the first.
     frames.filter(|frame| !frame.is_throw()).min_by_key(worth)
+}
+
+/// The source frames among which the one to blame is, and by which a stack is grouped, innermost first. The callers that
+/// await a function are among them where no frame of the stack is the app's. Without a panic's own handling, and without
+/// inlined functions that have no name: how many there are is the compiler's choice.
+pub(crate) fn sought<'a>(
+    of: &'a Symbolicated,
+    stack: &'a Stack,
+) -> impl Iterator<Item = Blamed<'a>> {
+    let is_apps = |blamed: Blamed<'_>| is_own(of, blamed.physical, blamed.frame);
+    let joined = !stack.tasks.is_empty() && !each(stack).any(is_apps);
+    let alone = (!joined).then(|| stack.frames.iter());
+    let joined = joined.then(|| stack.joined());
+    let frames = alone
+        .into_iter()
+        .flatten()
+        .chain(joined.into_iter().flatten());
+    let is_named = |blamed: &Blamed<'_>| {
+        let is_unnamed = |frame: &Frame| frame.inlined && frame.function.is_none();
+        !blamed.frame.is_some_and(is_unnamed)
+    };
+    let sources = frames.flat_map(each_of).skip(handling(of, stack));
+    sources.filter(is_named)
 }
 
 /// Count of the innermost source frames that are a panic's own handling: hooks of any crate, up to the function
@@ -133,7 +161,7 @@ pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&
 /// names, which may be that of a caller. Packages are modules as the app's are: there the file decides.
 fn of_swift(frame: &Frame) -> Option<Owner> {
     match code(frame) {
-        Code::Pseudo(_) | Code::SwiftLanguage => Some(Owner::Language),
+        Code::Pseudo(_) | Code::SwiftLanguage | Code::SwiftThrow => Some(Owner::Language),
         Code::Swift(_) => {
             let file = frame.file.as_ref().filter(|file| says_whose(file));
             match file.map_or(Owner::App, |file| kept_of_file(file).0) {
@@ -145,12 +173,22 @@ fn of_swift(frame: &Frame) -> Option<Owner> {
     }
 }
 
-/// Why the code traps, as a compiler says at the innermost frame of a stack.
+/// Why the code traps, as a compiler says at the innermost frame of a stack, or a function of its runtime by its name.
 pub(crate) fn trap(stack: &Stack) -> Option<std::sync::Arc<str>> {
-    let frames = stack.frames.first()?.frames.iter();
-    frames.clone().find_map(|frame| match code(frame) {
+    /// Frames of a runtime below the function that ended the program.
+    const NEAR: usize = 16;
+    let innermost = stack.frames.first()?.frames.iter();
+    let pseudo = innermost.clone().find_map(|frame| match code(frame) {
         Code::Pseudo(reason) => Some(reason),
         _ => None,
+    });
+    pseudo.or_else(|| {
+        let mut near = stack
+            .frames
+            .iter()
+            .take(NEAR)
+            .flat_map(|physical| &*physical.frames);
+        near.find_map(ending).map(std::sync::Arc::from)
     })
 }
 
@@ -244,9 +282,9 @@ fn shown_folders(of: &Symbolicated) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::Event;
-    use crate::report::model::Found;
+    use crate::report::model::{AsyncEnd, Event, Found};
     use crate::report::{Image, Report};
+    use crate::symbolicate::frame::Awaiting;
     use crate::symbolicate::{DebugFiles, Symbolicator};
 
     /// A report with these images.
@@ -350,6 +388,91 @@ mod tests {
         assert_eq!(
             owned("memcpy", "../sysdeps/x86_64/memcpy.S", None),
             Language
+        );
+    }
+
+    /// A function that goes on after its `await` is called by a queue: its callers are on no stack.
+    #[test]
+    fn where_no_frame_is_the_apps_the_caller_that_awaits_is_blamed() {
+        let mut of = app(&["/opt/till/till", "/usr/lib/swift/libswift_Concurrency.so"]);
+        let frame = |name: &str, image| {
+            let mut physical = PhysicalFrame::bare(1, Found::UnwindInfo, Some(image));
+            physical.frames = [Frame::named(name, name)].into();
+            physical
+        };
+        let awaiting = Awaiting {
+            frame: 0,
+            callers: vec![
+                frame("$s4till6LoaderC7refreshyyYaFTQ1_", 0),
+                frame("$s4till9openStoreyyYaFTQ0_", 0),
+            ],
+            end: AsyncEnd::Root,
+        };
+        let runtime = frame("swift_task_switchImpl", 1);
+        let stack = Stack {
+            frames: vec![runtime, frame("swift_job_run", 1)],
+            omitted: None,
+            tasks: vec![awaiting],
+        };
+        let name =
+            |of: &Symbolicated, stack: &Stack| blamed(of, stack).unwrap().name(of).to_owned();
+        assert_eq!(name(&of, &stack), "$s4till6LoaderC7refreshyyYaFTQ1_");
+        let mut own = stack.clone();
+        own.frames.push(frame("main", 0));
+        assert_eq!(name(&of, &own), "main");
+        of.threads = vec![stack];
+        of.report.threads = vec![Default::default()];
+        let grouped = crate::symbolicate::group::normalised(&of);
+        assert_eq!(grouped, ["Loader.refresh()", "openStore()"]);
+    }
+
+    /// Line tables alone name no inlined function of some compilers: a build that inlines less has fewer of them.
+    #[test]
+    fn an_inlined_function_without_a_name_is_not_in_the_key() {
+        let mut of = app(&["/opt/till/till"]);
+        let mut physical = PhysicalFrame::bare(1, Found::UnwindInfo, Some(0));
+        let unnamed = Frame {
+            file: Some("/src/till/main.swift".into()),
+            inlined: true,
+            ..Frame::default()
+        };
+        let own = Frame::named("$s4till3payyyF", "pay()");
+        physical.frames = [unnamed, own].into();
+        let stack = Stack {
+            frames: vec![physical],
+            ..Stack::default()
+        };
+        assert_eq!(blamed(&of, &stack).unwrap().name(&of), "pay()");
+        of.threads = vec![stack];
+        of.report.threads = vec![Default::default()];
+        assert_eq!(crate::symbolicate::group::normalised(&of), ["pay()"]);
+    }
+
+    #[test]
+    fn an_error_that_leaves_main_is_said_in_words() {
+        let frame = |name: &str| {
+            let mut physical = PhysicalFrame::bare(1, Found::UnwindInfo, Some(0));
+            physical.frames = [Frame::named(name, name)].into();
+            physical
+        };
+        let names = [
+            "$ss17_assertionFailure__4file4line5flagss5NeverOs12StaticStringV_SSAHSus6UInt32VtF",
+            "swift_errorInMain",
+            "main",
+        ];
+        let stack = Stack {
+            frames: names.into_iter().map(frame).collect(),
+            ..Stack::default()
+        };
+        assert_eq!(trap(&stack).as_deref(), Some("Swift: an error left main"));
+        assert_eq!(
+            blamed(&app(&["/opt/till/till"]), &stack)
+                .unwrap()
+                .physical
+                .frames[0]
+                .function
+                .as_deref(),
+            Some("main")
         );
     }
 

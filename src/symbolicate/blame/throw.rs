@@ -2,7 +2,7 @@
 
 /// Functions, without parameters.
 #[rustfmt::skip]
-const THROWS: [&str; 49] = [
+const THROWS: [&str; 46] = [
     // Objective-C's runtime, and Foundation's ways into it.
     "__exceptionPreprocess", "objc_exception_throw", "objc_exception_rethrow", "_objc_terminate",
     "_CFThrowFormattedException", "___forwarding___", "_CF_forwarding_prep_0", "__forwarding_prep_0___",
@@ -17,9 +17,8 @@ const THROWS: [&str; 49] = [
     "abort", "__abort", "raise", "gsignal", "kill", "__kill", "pthread_kill", "__pthread_kill",
     "__pthread_kill_implementation", "__pthread_kill_internal", "__assert_rtn", "__assert_fail",
     "__assert_fail_base", "__assert2", "__stack_chk_fail",
-    // Swift's.
-    "_assertionFailure", "_fatalErrorMessage", "fatalError", "preconditionFailure",
-    "swift_unexpectedError", "swift_willThrow", "swift_reportError",
+    // The C functions of Swift's runtime.
+    "swift_unexpectedError", "swift_errorInMain", "swift_willThrow", "swift_reportError",
 ];
 const METHODS: [&str; 5] = [
     "-[NSException raise]",
@@ -34,12 +33,7 @@ pub(crate) fn is_throw(name: &str) -> bool {
     if name.starts_with(['-', '+']) {
         return METHODS.iter().any(|method| name.starts_with(method));
     }
-    // Closures of Swift's are of the function that they are in.
-    let (_, function) = name.rsplit_once(" in ").unwrap_or(("", name));
-    let function = function.split('(').next().unwrap_or(function);
-    let function = function
-        .trim_start_matches("specialized ")
-        .trim_start_matches("Swift.");
+    let function = name.split('(').next().unwrap_or(name);
     THROWS.contains(&function.trim())
 }
 
@@ -52,8 +46,7 @@ mod tests {
         for name in [
             "__exceptionPreprocess",
             "std::terminate()",
-            "closure #1 in closure #1 in _assertionFailure(_:_:file:line:flags:)",
-            "specialized Swift._assertionFailure(_:_:file:line:flags:)",
+            "swift_errorInMain",
             "+[NSException raise:format:arguments:]",
             "-[NSAssertionHandler handleFailureInMethod:object:file:lineNumber:description:]",
         ] {

@@ -71,7 +71,7 @@ fn says_nothing(name: &str) -> bool {
 /// - Rust's methods the same in both manglings: `<app::Shop>::open` and `app::Shop::open` are one.
 pub(crate) fn plain_name(name: &str) -> Cow<'_, str> {
     let is_plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b':');
-    let name = without_resumption(without_clones(name));
+    let name = without_clones(name);
     if let Some(name) = kotlin(name) {
         return Cow::Owned(name);
     }
@@ -89,14 +89,6 @@ pub(crate) fn plain_name(name: &str) -> Cow<'_, str> {
         return Cow::Owned(front);
     }
     Cow::Owned(bare(without_hash(name), 0))
-}
-
-/// Swift's async functions come in parts: `(3) suspend resume partial function for till.load() async -> ()`, by their
-/// symbols `…TQ2_` and `…TY3_`.
-fn without_resumption(name: &str) -> &str {
-    let whole = name.split_once(" resume partial function for ");
-    let whole = whole.filter(|(front, _)| front.starts_with('('));
-    whole.map_or(name, |(_, of)| of)
 }
 
 /// `kfun:till.Shop#open(kotlin.Int){}kotlin.Unit`, `kfun:till.Shop.open$lambda$0#internal`: Kotlin/Native.
@@ -167,14 +159,6 @@ fn bare(name: &str, depth: usize) -> String {
     if depth > DEPTH {
         return name.to_owned();
     }
-    let name = name.split(" in conformance ").next().unwrap_or(name);
-    // Swift: `closure #1 (Int) -> () in till.load() -> ()`, `step #1 () -> () in till.load() -> ()`.
-    if let Some((local, behind)) = name.split_once(" #")
-        && behind.starts_with(|c: char| c.is_ascii_digit())
-        && let Some(at) = top_level(behind, " in ")
-    {
-        return format!("{local} in {}", bare(&behind[at + 4..], depth + 1));
-    }
     let bytes = name.as_bytes();
     let mut out = String::with_capacity(name.len());
     let mut i = 0;
@@ -219,11 +203,6 @@ fn bare(name: &str, depth: usize) -> String {
                 out.truncate(kept);
                 continue;
             }
-            b'(' if begins && rest.starts_with("(extension in ") => {
-                i += within(rest).len() + 2;
-                i += usize::from(bytes.get(i) == Some(&b':'));
-                continue;
-            }
             b'(' if rest.starts_with("(anonymous namespace)") => {
                 out.push_str("(anonymous namespace)");
                 i += "(anonymous namespace)".len();
@@ -231,7 +210,7 @@ fn bare(name: &str, depth: usize) -> String {
             }
             b'(' if !begins => {
                 i += within(rest).len() + 2;
-                for qualifier in [" const", " volatile", " &&", " &", " async", " throws"] {
+                for qualifier in [" const", " volatile", " &&", " &"] {
                     let rest = name.get(i..).unwrap_or("");
                     i += usize::from(rest.starts_with(qualifier)) * qualifier.len();
                 }
@@ -268,7 +247,7 @@ fn bare(name: &str, depth: usize) -> String {
                 i += within(rest).len() + 2;
                 continue;
             }
-            b' ' if rest.starts_with(" -> ") || rest.starts_with(" : ") => break,
+            b' ' if rest.starts_with(" -> ") => break,
             _ => {}
         }
         let Some(c) = rest.chars().next() else { break };
@@ -278,10 +257,7 @@ fn bare(name: &str, depth: usize) -> String {
     if out.starts_with('<') {
         return out;
     }
-    let mut out = out.trim_end();
-    for fixity in [" infix", " prefix", " postfix"] {
-        out = out.strip_suffix(fixity).unwrap_or(out);
-    }
+    let out = out.trim_end();
     last_word(out, out)
 }
 

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::names::{GroupName, group_name, plain_name, swift_name};
 use crate::report::{EventKind, Report, Thread};
-use crate::symbolicate::blame::{Blamed, Code, Owner, code, each, handling, owner};
+use crate::symbolicate::blame::{Blamed, Code, Owner, code, owner, sought};
 use crate::symbolicate::frame::{Stack, Symbolicated};
 use crate::symbolicate::import::LAST_EXCEPTION;
 
@@ -122,7 +122,7 @@ fn long_way<'a>(
 
 /// A stack normalised, outermost first.
 fn outermost(report: &Symbolicated, stack: &Stack) -> Vec<Arc<str>> {
-    let frames = || each(stack).skip(handling(report, stack));
+    let frames = || sought(report, stack);
     // Where nothing but throwing is known, that.
     let any_other = frames().any(|frame| !frame.is_throw());
     let frames = frames().filter(|frame| !any_other || !frame.is_throw());

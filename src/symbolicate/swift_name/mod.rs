@@ -13,6 +13,7 @@
 //! KB, and no reader goes deeper than a few hundred levels. There is no `unsafe` here, and nothing is used but Rust's
 //! library: the module can be lifted out as it is.
 
+mod full;
 mod identifier;
 mod kind;
 mod old;

@@ -1,6 +1,7 @@
 //! Simplified names as text, as reports of other recorders have them: what the tree says of a mangled name, as far as the
 //! text says it.
 
+use super::full::full;
 use super::summary::{Role, Summary};
 
 /// Words before a function of which the code is a version, a part or a thunk; the flag: it is a thunk.
@@ -35,10 +36,19 @@ const GLUE: [&str; 12] = [
     "partial apply",
 ];
 
+/// Why code traps, of the pseudo-function that Swift's compiler inlines there.
+pub(crate) fn runtime_failure(name: &str) -> Option<&str> {
+    name.strip_prefix("Swift runtime failure: ")
+}
+
 /// The summary of a name in the simplified form; `None` for text that need not be Swift's.
 pub(crate) fn summary(text: &str) -> Option<Summary> {
     let mut found = Summary::default();
     let mut rest = text;
+    if let Some(of) = async_part(rest) {
+        found.is_async_part = true;
+        rest = of;
+    }
     while let Some((before, is_thunk)) = BEFORE.iter().find(|(before, _)| rest.starts_with(before))
     {
         found.is_specialized |= *before == "specialized ";
@@ -64,7 +74,14 @@ pub(crate) fn summary(text: &str) -> Option<Summary> {
         let (requirement, conforming) = witness.split_once(" in conformance ")?;
         found.is_thunk = true;
         found.role = Role::Function;
-        found.function = Some(witness_of(requirement, conforming));
+        let (module, requirement) = full(requirement).unzip();
+        let requirement = requirement.as_deref();
+        found.function = Some(match (requirement, conforming.split_once('.')) {
+            // Its own module is before the type, too.
+            (Some(requirement), Some((_, of))) => witness_of(requirement, of),
+            _ => witness_of(witness.split_once(" in conformance ")?.0, conforming),
+        });
+        found.module = module.flatten();
     } else if closure(rest).is_some() {
         let mut function = String::new();
         while let Some((kind, within)) = closure(rest) {
@@ -73,7 +90,13 @@ pub(crate) fn summary(text: &str) -> Option<Summary> {
             rest = within;
         }
         found.role = Role::Closure;
-        found.function = Some(function + rest);
+        let (module, simplified) = full(rest).unzip();
+        found.module = module.flatten();
+        found.function = Some(function + simplified.as_deref().unwrap_or(rest));
+    } else if let Some((module, simplified)) = full(rest) {
+        found.role = Role::Function;
+        found.module = module;
+        found.function = Some(simplified);
     } else if is_marked || is_function(rest) {
         found.role = Role::Function;
         found.function = Some(rest.to_owned());
@@ -81,6 +104,17 @@ pub(crate) fn summary(text: &str) -> Option<Summary> {
         return None;
     }
     Some(found)
+}
+
+/// `(3) suspend resume partial function for ` of a part of an async function, without that.
+fn async_part(text: &str) -> Option<&str> {
+    let (number, of) = text.strip_prefix('(')?.split_once(") ")?;
+    let of = of
+        .strip_prefix("suspend ")
+        .or_else(|| of.strip_prefix("await "))?;
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    of.strip_prefix("resume partial function for ")
+        .filter(|_| is_number)
 }
 
 /// `static Equatable.== infix(_:_:)` of `Failure` is `static Failure.== infix(_:_:)`.
@@ -109,6 +143,8 @@ fn closure(text: &str) -> Option<(&'static str, &str)> {
             continue;
         };
         let (number, within) = numbered.split_once(" in ")?;
+        // In the full form its signature is after the number.
+        let number = number.split(' ').next().unwrap_or(number);
         return number
             .bytes()
             .all(|byte| byte.is_ascii_digit())
