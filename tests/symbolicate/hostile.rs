@@ -6,10 +6,11 @@ mod dwarf;
 mod files;
 mod linear;
 mod names;
+mod proportion;
 mod reports;
 mod split;
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -50,13 +51,26 @@ fn report_of(images: Vec<Image>) -> Vec<u8> {
     report::to_bytes(&report)
 }
 
-/// Runs the command within so much memory (KiB) and CPU time (seconds).
-fn limited<A: AsRef<std::ffi::OsStr>>(
-    memory: u32,
-    cpu: u32,
-    args: impl IntoIterator<Item = A>,
-) -> Ran {
-    let limits = format!("ulimit -t {cpu} -v {memory}; exec \"$@\"");
+/// Runs the command within so much address space (KiB) and CPU time (seconds).
+fn limited<A: AsRef<OsStr>>(memory: u32, cpu: u32, args: impl IntoIterator<Item = A>) -> Ran {
+    bounded_by(Limit::AddressSpace(memory), cpu, args)
+}
+
+/// A limit on memory, KiB.
+enum Limit {
+    /// All that is mapped, files among it.
+    AddressSpace(u32),
+    /// What the process allocates.
+    Data(u32),
+}
+
+/// Runs the command within a limit on memory and so much CPU time (seconds).
+fn bounded_by<A: AsRef<OsStr>>(limit: Limit, cpu: u32, args: impl IntoIterator<Item = A>) -> Ran {
+    let memory = match limit {
+        Limit::AddressSpace(kib) => format!("-v {kib}"),
+        Limit::Data(kib) => format!("-d {kib}"),
+    };
+    let limits = format!("ulimit -t {cpu} {memory}; exec \"$@\"");
     let child = Command::new("bash")
         .args([
             "-c",
