@@ -161,7 +161,7 @@ impl MonitorBuilder {
     }
 
     /// Bounds the time for which a capture stops a thread, about 1 ms by default. A copy of the stack that takes longer
-    /// is cut short, and the report says so (`capture.cut`). Crash reports are not bound by it.
+    /// is cut short, as `capture.cut` of the report shows. Crash reports are not bound by it.
     pub fn stop_budget(mut self, budget: Duration) -> MonitorBuilder {
         self.stop_budget = budget;
         self
@@ -198,7 +198,7 @@ impl MonitorBuilder {
     }
 
     /// Calls `callback` on the watchdog's thread when a stall is certain, and again when it is over. It is called for
-    /// stalls that the rate limit leaves unreported, too. Don't block in it: nothing is watched meanwhile.
+    /// stalls that the rate limit holds back, too. Don't block in it: nothing is watched meanwhile.
     pub fn on_stall(
         mut self,
         callback: impl FnMut(&StallEvent<'_>) + Send + 'static,
@@ -207,8 +207,8 @@ impl MonitorBuilder {
         self
     }
 
-    /// Limits how much is recorded: equal stalls are reported ever more rarely, and an hour has only so many reports,
-    /// bytes and captures.
+    /// Limits how much is recorded: equal stalls are reported ever more rarely, and the reports, bytes and captures of an
+    /// hour are bounded.
     pub fn rate_limit(mut self, rate_limit: RateLimit) -> MonitorBuilder {
         self.rate_limit = rate_limit;
         self

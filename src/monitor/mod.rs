@@ -34,7 +34,7 @@ use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
 /// The recorder of this process, from [`MonitorBuilder::install`] until it is dropped.
 ///
 /// There is one at a time. Dropping it uninstalls every handler, closes the report of a stall that
-/// lasts (`stall_end` is `uninstalled`) and turns heartbeats that are left over into no-ops.
+/// lasts (`stall_end` is `uninstalled`), and makes remaining heartbeats no-ops.
 ///
 /// ```
 /// use wedjat::{Crash, Monitor, Stall};
@@ -82,7 +82,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Begins to describe a monitor for the app of this name and version.
+    /// Returns a builder of a monitor, for the app of this name and version.
     pub fn builder(name: impl Into<String>, version: impl Into<String>) -> MonitorBuilder {
         MonitorBuilder::new(name.into(), version.into())
     }
@@ -116,7 +116,7 @@ impl Monitor {
         path
     }
 
-    /// As [`Monitor::record`], about the thread with this id: title, blame and group are that thread's.
+    /// Writes a report as [`Monitor::record`] does, about the thread with this id: title, blame and group are that thread's.
     /// [`threads::id`](crate::threads::id) is the calling thread's. Not for signal handlers.
     ///
     /// ```
@@ -243,7 +243,7 @@ impl Monitor {
         replaced.collect()
     }
 
-    /// A frame is shown: call it for each one. The vitals of every report have the frame rate, and
+    /// Counts a frame: call it for each frame shown. The vitals of every report have the frame rate, and
     /// [`slow_frames`](MonitorBuilder::slow_frames) watches it. Lock-free; from any thread.
     ///
     /// ```
@@ -261,7 +261,7 @@ impl Monitor {
         FRAMES.mark(clock::monotonic());
     }
 
-    /// The launch is over: the app can be used, and may wait for its first event. Later there is no stall of the launch.
+    /// Ends the launch: the app is usable, and may wait for its first event. After it there is no stall of the launch.
     ///
     /// The vitals of every report have the time since the process started, and the kind of the launch. A launch is `cold` if
     /// the process had a major page fault, which reads a page from the disk, and `warm` otherwise. Only the first call counts.
@@ -285,8 +285,8 @@ impl Monitor {
     /// Sets whether the app is in the foreground; at first it is. The next launch finds it in
     /// [`Monitor::previous_launch`].
     ///
-    /// A thread of the monitor's writes it to the disk, usually within a millisecond. After a kill that comes
-    /// sooner, the disk has the value from before. Signal-safe.
+    /// A thread of the monitor writes it to the disk, usually within a millisecond. After an earlier kill the disk has the
+    /// previous value. Signal-safe.
     pub fn set_foreground(&self, foreground: bool) {
         launch::foreground(foreground);
         Helper::wake();
@@ -299,15 +299,15 @@ impl Monitor {
     }
 
     /// The launches that have ended since a monitor was last installed on this folder, oldest first. In a folder of more
-    /// than 8,000 files, or of 32 such launches, those that were not found in time are left to the next install;
+    /// than 8,000 files, or of 32 such launches, those that were not found in time are for the next install;
     /// [`store::launches`] finds all.
     pub fn previous_launches(&self) -> &[EndedLaunch] {
         &self.ended
     }
 
     /// The stacks of threads as text, at once: a line a frame, innermost first, `image address symbol +
-    /// offset`. Names are those of the images' own symbol and export tables, Rust's demangled; where no
-    /// symbol covers an address, the line ends in `image + offset`. A thread is only stopped while its
+    /// offset`. Names are those of the images' symbol and export tables, Rust's demangled; without a symbol
+    /// for an address, the line ends in `image + offset`. A thread is only stopped while its
     /// stack is copied, one that is blocked not at all.
     ///
     /// A stack that was not walked to the thread's first function ends in a line `(the stack goes

@@ -23,11 +23,11 @@ words! {
     pub enum HowEnded {
         /// By `exit`, or by a return of `main`, whatever the status.
         Exit = "exit",
-        /// The app dropped its monitor, and what came after is not known.
+        /// The app dropped its monitor; its later end is unknown.
         Uninstalled = "uninstalled",
-        /// By a crash, of which there is a report.
+        /// By a crash that has a report.
         Crash = "crash",
-        /// By a Rust panic that left `main`, or that could not unwind; of which there is a report, unless
+        /// By a Rust panic that left `main`, or that could not unwind. It has a report, unless
         /// [`Crash::panics`](crate::Crash::panics) is off.
         Panic = "panic",
         /// It was killed in the middle of a stall: by an impatient user, or a watchdog.
@@ -37,23 +37,23 @@ words! {
         /// alone in its group or had a large part of that memory. Apple platforms don't count such ends: there it is a guess
         /// from the memory that was used. `docs/measured/endings.md` lists what cannot be distinguished.
         OutOfMemory = "out_of_memory",
-        /// The machine was started anew: a loss of power, a kernel's panic, a restart.
+        /// The machine was restarted: a loss of power, a kernel's panic, a restart.
         Reboot = "reboot",
         /// It was killed, or it left by `_exit`; these cannot be distinguished afterwards. SIGKILL, a signal that is not
-        /// reported, and a fault on a thread that blocks every signal end it so. [`EndedLaunch::foreground`] says whether
+        /// reported, and a fault on a thread that blocks every signal end it so. [`EndedLaunch::foreground`] is true if
         /// it was in the foreground.
         Abrupt = "abrupt",
     }
 }
 
 impl HowEnded {
-    /// Returns true if the app itself wanted the end.
+    /// Returns true if the app itself ended the launch.
     pub fn is_clean(self) -> bool {
         matches!(self, HowEnded::Exit | HowEnded::Uninstalled)
     }
 }
 
-/// An earlier launch, how it ended, and how it was when it was last seen.
+/// An earlier launch: its end, and its state when last seen.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EndedLaunch {
@@ -75,7 +75,7 @@ pub struct EndedLaunch {
     pub footprint: Option<u64>,
     /// Free memory of the machine then, bytes.
     pub device_free: Option<u64>,
-    /// True if the app last said that it was in the foreground.
+    /// True if the app was in the foreground, by its last call.
     pub foreground: bool,
 }
 
