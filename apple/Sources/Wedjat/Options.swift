@@ -27,11 +27,11 @@ nonisolated extension Recorder {
     public var stopBudget: TimeInterval?
     /// On Linux: the real-time signal that stops threads (the first free one).
     public var captureSignal: Int32?
-    /// Most that the folder may hold.
+    /// Limits of the folder.
     public var limits: Limits
-    /// Most that may be written within an hour.
+    /// Limits of an hour.
     public var rates: Rates
-    /// Take the folder even where others may write in it. They can then remove reports, and forge how the last launch ended.
+    /// Use the folder even if others may write in it. They can then remove reports, and forge how the last launch ended.
     public var sharedDirectory = false
 
     /// Makes options: by default, stalls and crashes are reported.
@@ -121,7 +121,7 @@ nonisolated extension Recorder.Options {
     }
   }
 
-  /// Most that the folder may hold: the oldest reports are removed.
+  /// Limits of the folder: the oldest reports are removed first.
   public struct Limits: Hashable, Codable, Sendable {
     /// Most reports (100).
     public var reports: Int?
@@ -132,7 +132,7 @@ nonisolated extension Recorder.Options {
     public init(reports: Int? = nil, bytes: Int? = nil) { (self.reports, self.bytes) = (reports, bytes) }
   }
 
-  /// Most that may be written within an hour.
+  /// Limits of an hour.
   public struct Rates: Hashable, Codable, Sendable {
     /// Stalls with one heaviest stack that are all reported before pauses begin (5).
     public var sameStalls: Int?

@@ -44,10 +44,10 @@ nonisolated extension Recorder {
 
   private typealias PostFunction = @Sendable (_ beat: @escaping @Sendable () -> Void) -> Void
 
-  /// Calls `work`, which may take as long as it likes, as a dialog within a turn: no stall meanwhile. It is for the calling
-  /// thread, and such scopes nest. On a thread that is not watched it only calls `work`.
+  /// Calls `work` in a pause of the calling thread, such as for a dialog within a turn. Until it returns, only turns that
+  /// begin within the pause can be stalls.
   ///
-  /// A turn that begins within the scope is watched as ever.
+  /// Pauses nest. On a thread that is not watched it only calls `work`.
   public static func mayBlock<T, Failure: Error>(_ work: () throws(Failure) -> T) throws(Failure) -> T {
     wedjat_pause()
     defer { wedjat_resume() }
