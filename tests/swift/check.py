@@ -1,7 +1,7 @@
 """Holds the Swift package (Package.swift, apple/) against the C interface without a Swift compiler.
 
 check.py           parses sources and the pages' blocks by tree-sitter's grammar; each C name, field, function and number of
-                   arguments against the header; each option against src/ffi/options.rs and the table in docs/swift.md
+                   arguments against the header; each option against src/ffi/options.rs and the table in docs/measured/swift.md
 check.py --table   prints that table
 """
 
@@ -149,7 +149,7 @@ for name, text in rust:
 table = "| C | Swift | default |\n| --- | --- | --- |\n" + "".join(f"| `{a}` | {b} | {c} |\n" for a, b, c in rows)
 if "--table" in sys.argv:
     print(table, end="")
-hold(table in (root / "docs/swift.md").read_text(), "docs/swift.md has not the table that check.py --table prints")
+hold(table in (root / "docs/measured/swift.md").read_text(), "docs/measured/swift.md lacks the table of check.py --table")
 
 # --- what the pages show
 declared = set(re.findall(r"\b(?:func|var|let|case|init|struct|enum|class) (\w+)", everything))
