@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
+use super::swift_name::SwiftName;
 use crate::report::model::{AsyncEnd, Found, IdText, Image, Omitted, Report};
 
 /// One frame as the source code has it: a function, or an inlined copy of one.
@@ -130,6 +131,9 @@ impl Resolved {
         let outermost = frames.len().checked_sub(1)?;
         for (index, frame) in Arc::get_mut(&mut frames)?.iter_mut().enumerate() {
             frame.inlined = index != outermost;
+            if let Some(of) = frame.file.as_deref().and_then(macro_of) {
+                frame.file = Some(of.into());
+            }
             // A line of no file says nothing.
             frame.line = frame.line.filter(|&line| line != 0 && frame.file.is_some());
         }
@@ -287,4 +291,35 @@ pub fn image_file_name(path: &str) -> &str {
     let end = path.get(path.ceil_char_boundary(from)..).unwrap_or(path);
     let last = end.rsplit(['/', '\\']).find(|part| !part.is_empty());
     last.unwrap_or(end)
+}
+
+/// The macro of whose expansion a file holds the text, and where it is written: there is no such file on any disk. `None` for
+/// other files.
+fn macro_of(file: &str) -> Option<String> {
+    let name = file.rsplit(['/', '\\']).next()?;
+    let mangled = name.starts_with("@__swiftmacro_").then_some(name)?;
+    let mangled = mangled.strip_suffix(".swift").unwrap_or(mangled);
+    SwiftName::parse(mangled)?.simplified()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_a_macro_is_its_name_and_where_it_is_written() {
+        let file = "/opt/till/@__swiftmacro_1a13testStringifyAA1bySi_SitF9stringifyfMf_.swift";
+        let frame = Frame {
+            file: Some(file.into()),
+            line: Some(15),
+            ..Frame::named("main", "main")
+        };
+        let resolved = Resolved::of([frame].into(), None).unwrap();
+        assert_eq!(
+            resolved.frames[0].file.as_deref(),
+            Some("freestanding macro expansion #1 of stringify in testStringify(a:b:)")
+        );
+        assert_eq!(macro_of("/opt/till/main.swift"), None);
+        assert_eq!(macro_of("@__swiftmacro_.swift"), None);
+    }
 }

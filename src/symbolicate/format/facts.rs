@@ -185,10 +185,16 @@ pub(super) fn os_text(os: &Os) -> String {
     format!("{} {}{build}", os.name, os.version)
 }
 
-/// The name of a signal's code, else its number.
-pub(super) fn signal_code(signal: &Signal) -> String {
+/// The code of a signal; of a trap first why the compiler or the runtime let it die: `trap (Swift: Index out of range),
+/// ILL_ILLOPN`.
+pub(super) fn signal_code(event: &Event, signal: &Signal) -> String {
     let name = signal.code_name.clone();
-    name.unwrap_or_else(|| signal.code.to_string())
+    let code = name.unwrap_or_else(|| signal.code.to_string());
+    let is_trap = matches!(&*signal.name, "SIGILL" | "SIGTRAP");
+    match event.reason.as_ref().filter(|_| is_trap) {
+        Some(reason) => format!("trap ({reason}), {code}"),
+        None => code,
+    }
 }
 
 /// The duration of a stall, and how it ended.

@@ -84,7 +84,7 @@ fn facts(page: &mut String, origin: &str, report: &Report, member: &Member) {
     if let Some(event) = &report.event {
         facts.push(("What", kind_text(report, event)));
         if let Some(signal) = &event.signal {
-            let (name, code) = (&signal.name, signal_code(signal));
+            let (name, code) = (&signal.name, signal_code(event, signal));
             let at = signal.address.map(|at| format!(" at {at:#x}"));
             let at = at.unwrap_or_default();
             facts.push(("Signal", format!("{name} ({code}{at})")));

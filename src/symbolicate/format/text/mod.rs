@@ -131,7 +131,7 @@ impl TextPage<'_> {
             Some(signal) => {
                 self.field("Exception Type", &signal.name);
                 let at = signal.address.map(|at| format!(" at {at:#018x}"));
-                let code = signal_code(signal) + &at.unwrap_or_default();
+                let code = signal_code(event, signal) + &at.unwrap_or_default();
                 self.field("Exception Codes", &code);
                 let signal = format!("{} {}", signal.name, signal.number);
                 self.field("Termination Signal", &signal);
