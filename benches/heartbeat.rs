@@ -11,6 +11,10 @@ fn main() {
 }
 
 #[cfg(target_os = "linux")]
+#[path = "heartbeat/threads.rs"]
+mod threads;
+
+#[cfg(target_os = "linux")]
 mod linux {
     use std::hint::black_box;
     use std::thread::sleep;
@@ -128,6 +132,21 @@ mod linux {
         let stalls = monitor.stats().stalls;
         println!("stalls on the way, there being none but by the machine's load: {stalls}");
         drop(monitor);
+
+        let pair = crate::threads::pair(folder.path());
+        line("begin + end of a pool's thread", pair, "ns", 10.0);
+        let one = crate::threads::share(folder.path(), 1);
+        line(
+            "share of a core, 1 thread, 20 turns a second",
+            one,
+            "%",
+            0.5,
+        );
+        for count in [8, 64] {
+            let share = crate::threads::share(folder.path(), count);
+            let what = format!("the same, {count} threads");
+            line(&what, share, "%", one * 2.0);
+        }
         drop(folder);
         std::process::exit(i32::from(!kept));
     }

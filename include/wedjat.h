@@ -428,6 +428,14 @@ typedef struct {
    Beats of other threads than the watched one: they are ignored.
    */
   uint64_t stray_beats;
+  /*
+   Threads that are watched now besides the one that installed.
+   */
+  uint64_t watched_threads;
+  /*
+   Threads that are not watched because 256 were at the time.
+   */
+  uint64_t refused_threads;
 } wedjat_stats;
 
 /*
@@ -575,6 +583,22 @@ void wedjat_begin(wedjat_heartbeat heartbeat);
  Ends a turn: the watched thread is about to wait for the next event. Never blocks, allocates or fails.
  */
 void wedjat_end(wedjat_heartbeat heartbeat);
+
+/*
+ Watches the calling thread too, until `wedjat_unwatch_thread` or its end. Reports of its stalls have `name`, cut after 64
+ bytes. A stall is `strikes` (0: 5) times `stall_timeout_ms` (0: 50) without a beat; the watch begins with the first beat.
+ Returns the thread's heartbeat. It does nothing where the thread is not watched: it is already, `monitor` or `name` is
+ null, or 256 threads are (`refused_threads` counts these).
+ */
+wedjat_heartbeat wedjat_watch_thread(const wedjat_monitor *monitor,
+                                     const char *name,
+                                     uint32_t stall_timeout_ms,
+                                     uint32_t strikes);
+
+/*
+ Ends the watch that `wedjat_watch_thread` began on the calling thread; nothing on any other.
+ */
+void wedjat_unwatch_thread(const wedjat_monitor *monitor);
 
 /*
  Begins a pause of the calling thread, such as for a dialog within a turn. Until `wedjat_resume`, only turns that begin within

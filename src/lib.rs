@@ -117,7 +117,9 @@ pub mod stall {
 #[cfg(feature = "symbolicate")]
 pub mod symbolicate;
 pub mod threads {
-    //! What a watched thread reports about itself, beside its [`Heartbeat`](crate::Heartbeat).
+    //! Watching threads besides the one that installed the monitor, and what a watched thread reports about itself, beside its
+    //! [`Heartbeat`](crate::Heartbeat).
+    pub use crate::monitor::{ThreadWatch, enter};
     pub use crate::trigger::pause::{MayBlock, Polls, begin, end, id, may_block, polls};
 }
 #[cfg(feature = "internals")]
@@ -128,7 +130,7 @@ mod trigger;
 pub mod unwind;
 mod vitals;
 
-pub use monitor::{InstallError, Misuse, Monitor, MonitorBuilder, Stats, Threads};
+pub use monitor::{InstallError, Misuse, Monitor, MonitorBuilder, Stats, Threads, watch_thread};
 pub use trigger::{Crash, Heartbeat, RateLimit, Stall};
 
 /// The examples in Rust of the README and of `docs/` are compiled; `tests/docs.rs` checks that no page is missing.

@@ -2,8 +2,10 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use super::options::stall_of;
 use super::{Data, fill, path_bytes, put, text, wedjat_post_function};
 use crate::report::time::nanos;
+use crate::trigger::heartbeat::own;
 use crate::{Heartbeat, Monitor, Threads};
 
 /// The recorder of this process; see `wedjat_install`.
@@ -74,6 +76,10 @@ pub struct wedjat_stats {
     pub oversized: u64,
     /// Beats of other threads than the watched one: they are ignored.
     pub stray_beats: u64,
+    /// Threads that are watched now besides the one that installed.
+    pub watched_threads: u64,
+    /// Threads that are not watched because 256 were at the time.
+    pub refused_threads: u64,
 }
 
 /// The library's version, as "0.1.0".
@@ -97,7 +103,7 @@ pub unsafe extern "C" fn wedjat_uninstall(monitor: *mut wedjat_monitor) {
 pub unsafe extern "C" fn wedjat_get_heartbeat(monitor: *const wedjat_monitor) -> wedjat_heartbeat {
     // SAFETY: as the caller promises.
     let monitor = unsafe { wedjat_monitor::get(monitor) };
-    let install = monitor.map_or(0, |monitor| monitor.heartbeat().install());
+    let install = monitor.map_or(0, |monitor| monitor.heartbeat().number());
     wedjat_heartbeat { install }
 }
 
@@ -111,6 +117,33 @@ pub extern "C" fn wedjat_begin(heartbeat: wedjat_heartbeat) {
 #[unsafe(no_mangle)]
 pub extern "C" fn wedjat_end(heartbeat: wedjat_heartbeat) {
     Heartbeat::of(heartbeat.install).end();
+}
+
+/// Watches the calling thread too, until `wedjat_unwatch_thread` or its end. Reports of its stalls have `name`, cut after 64
+/// bytes. A stall is `strikes` (0: 5) times `stall_timeout_ms` (0: 50) without a beat; the watch begins with the first beat.
+/// Returns the thread's heartbeat. It does nothing where the thread is not watched: it is already, `monitor` or `name` is
+/// null, or 256 threads are (`refused_threads` counts these).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_watch_thread(
+    monitor: *const wedjat_monitor,
+    name: *const c_char,
+    stall_timeout_ms: u32,
+    strikes: u32,
+) -> wedjat_heartbeat {
+    // SAFETY: as the caller promises.
+    let name = unsafe { text(name) }.filter(|_| !monitor.is_null());
+    let stall = stall_of(stall_timeout_ms, strikes);
+    let heart = name.and_then(|name| crate::monitor::watch_for_c(&name, stall));
+    let install = heart.map_or(0, Heartbeat::number);
+    wedjat_heartbeat { install }
+}
+
+/// Ends the watch that `wedjat_watch_thread` began on the calling thread; nothing on any other.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_unwatch_thread(monitor: *const wedjat_monitor) {
+    if !monitor.is_null() {
+        own().into_iter().for_each(Heartbeat::leave);
+    }
 }
 
 /// Begins a pause of the calling thread, such as for a dialog within a turn. Until `wedjat_resume`, only turns that begin within
@@ -248,6 +281,8 @@ pub unsafe extern "C" fn wedjat_get_stats(
         stalled: now.stalled,
         oversized: now.oversized,
         stray_beats: now.stray_beats,
+        watched_threads: now.watched_threads,
+        refused_threads: now.refused_threads,
     };
     // SAFETY: as the caller promises.
     unsafe { fill(stats, value) }

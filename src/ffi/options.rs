@@ -315,12 +315,17 @@ trait SetGiven: Sized {
 
 impl<S> SetGiven for S {}
 
+/// The thresholds of a stall, 0 for the defaults.
+pub(super) fn stall_of(timeout_ms: u32, strikes: u32) -> Stall {
+    Stall::default()
+        .with(milliseconds(timeout_ms), Stall::timeout)
+        .with(number(strikes), Stall::strikes)
+}
+
 fn triggers(mut builder: MonitorBuilder, given: &wedjat_options) -> MonitorBuilder {
     if given.stall {
-        let stall = Stall::default()
+        let stall = stall_of(given.stall_timeout_ms, given.stall_strikes)
             .launch_waits(given.stall_launch_waits)
-            .with(milliseconds(given.stall_timeout_ms), Stall::timeout)
-            .with(number(given.stall_strikes), Stall::strikes)
             .with(milliseconds(given.launch_ms), Stall::launch);
         builder = builder.stall(stall);
     }

@@ -119,6 +119,12 @@ pub enum Misuse {
     WatchedAlready,
     /// The process is a child of `fork`: its parent's monitor has no threads here, and perhaps locked locks.
     Forked,
+    /// No monitor is installed.
+    NoMonitor,
+    /// The thread is watched already.
+    ThreadWatched,
+    /// As many threads are watched as can be at once: 256.
+    TooManyThreads,
 }
 
 impl fmt::Display for Misuse {
@@ -130,6 +136,11 @@ impl fmt::Display for Misuse {
             Misuse::WatchedAlready => "this monitor watches by ping already",
             Misuse::Forked => {
                 "a child of `fork` cannot use its parent's monitor: drop it and install another"
+            }
+            Misuse::NoMonitor => "no monitor is installed: install one before threads are watched",
+            Misuse::ThreadWatched => "this thread is watched already",
+            Misuse::TooManyThreads => {
+                "256 threads are watched already: drop the guard of one, or let one end"
             }
         })
     }

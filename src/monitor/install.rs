@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{InstallError, Monitor, MonitorBuilder};
-use super::{panics, reports};
+use super::{panics, reports, threads};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::directory::{Directory, Others, open_above};
 use crate::platform::folder::Folder;
@@ -21,7 +21,7 @@ use crate::report::time::nanos;
 use crate::store::launch;
 use crate::store::left::Effort;
 use crate::store::{self, Tidying};
-use crate::trigger::heartbeat::HEARTBEAT;
+use crate::trigger::heartbeat::{HEARTBEAT, Registry};
 use crate::trigger::loss::LOSSES;
 use crate::trigger::rate_limit::RateLimiter;
 use crate::trigger::watchdog::Watchdog;
@@ -173,7 +173,7 @@ impl MonitorBuilder {
         // A folder that cannot be tidied up now can be at the next report.
         let tidy = move || Tidying::begin(in_helper.clone(), keep, Helper::tidy_soon).ok();
         let helper = Helper::spawn(tidy).map_err(thread)?;
-        let heartbeat = HEARTBEAT.install();
+        let heartbeat = Registry.open();
         let mut monitor = Monitor {
             heartbeat,
             live: live.clone(),
@@ -185,7 +185,7 @@ impl MonitorBuilder {
             load: None,
             #[cfg(target_vendor = "apple")]
             run_loop: None,
-            watchdog: None,
+            is_watched: self.stall.is_some(),
             helper: Some(helper),
             reports,
             _folder: folder.clone(),
@@ -227,22 +227,25 @@ impl MonitorBuilder {
                 reports::put(&outbox, directory.join(name.as_str()), Duration::ZERO);
             }),
         };
-        if let Some(stall) = self.stall {
+        let (stall, on_stall) = (self.stall, self.on_stall);
+        let (of_threads, of_stalls) = (limits.clone(), shared.clone());
+        threads::prepare(Box::new(move || {
+            let recorder = StallRecorder::new(stall.is_some(), &of_threads, of_stalls, on_stall)?;
+            let watchdog = Watchdog::spawn(stall, &HEARTBEAT, recorder)?;
+            GAUGES.set_watchdog(watchdog.thread_id() as u64);
+            Ok(watchdog)
+        }));
+        if stall.is_some() {
             // The captures' signal may come while a handler of the app's runs on an alternate stack.
             ensure_alternate_stack(ALTERNATE_STACK, TOUCHED).map_err(memory)?;
-            let (watched, shared) = (Thread::current(), shared.clone());
-            let recorder = StallRecorder::new(watched, &limits, shared, self.on_stall);
-            let recorder = recorder.map_err(memory)?;
-            let watchdog = Watchdog::spawn(stall, &HEARTBEAT, recorder).map_err(thread)?;
-            GAUGES.set_watchdog(watchdog.thread_id() as u64);
-            monitor.watchdog = Some(watchdog);
+            threads::start().map_err(thread)?;
             #[cfg(target_vendor = "apple")]
             if Thread::current().is_main() {
                 monitor.run_loop = crate::trigger::ping::RunLoop::observe(heartbeat);
             }
         }
         if self.loads.any() {
-            let watchdog = monitor.watchdog.as_ref().map(Watchdog::thread_id);
+            let watchdog = threads::watchdog(Watchdog::thread_id);
             let watched = Thread::current();
             let recorder = LoadRecorder::new(watched, watchdog, &limits, shared);
             let load = load_watch::spawn(self.loads, recorder.map_err(memory)?).map_err(thread)?;

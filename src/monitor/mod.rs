@@ -7,6 +7,7 @@ mod panics;
 mod reports;
 mod state;
 mod stats;
+mod threads;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,9 @@ use std::sync::Arc;
 pub use builder::MonitorBuilder;
 pub use error::{InstallError, Misuse};
 pub use stats::Stats;
+#[cfg(feature = "ffi")]
+pub(crate) use threads::watch_for_c;
+pub use threads::{ThreadWatch, enter, watch_thread};
 
 pub use crate::recorder::{StallEvent, Threads};
 
@@ -25,7 +29,7 @@ use crate::recorder::{Helper, LiveRecorder, retire_crash, trace_report};
 use crate::report::name::Name;
 use crate::store::launch::{self, LaunchRecord};
 use crate::store::{self, EndedLaunch};
-use crate::trigger::heartbeat::HEARTBEAT;
+use crate::trigger::heartbeat::{HEARTBEAT, Registry};
 use crate::trigger::ping;
 use crate::trigger::watchdog::Watchdog;
 use crate::trigger::{Crash, Heartbeat, Worker, crash, panic};
@@ -68,11 +72,12 @@ pub struct Monitor {
     watched: Thread,
     /// Earlier launches, oldest first.
     ended: Vec<EndedLaunch>,
-    // Dropped in this order: the watchdog closes its report before the helper stops, and the callback is called for it.
+    // Dropped in this order.
     #[cfg(target_vendor = "apple")]
     run_loop: Option<crate::trigger::ping::RunLoop>,
     load: Option<Worker>,
-    watchdog: Option<Watchdog>,
+    /// True if the watchdog watches the thread that installed.
+    is_watched: bool,
     helper: Option<Helper>,
     reports: Option<Worker<reports::News>>,
     _folder: Arc<Folder>,
@@ -180,11 +185,13 @@ impl Monitor {
     /// Without [`stall`](MonitorBuilder::stall), or if pings are on already.
     pub fn watch_by_ping(&self, post: impl FnMut(fn()) + Send + 'static) -> io::Result<()> {
         self.not_forked()?;
-        let watchdog = self.watchdog.as_ref().ok_or(Misuse::NoStall)?;
+        if !self.is_watched {
+            return Err(Misuse::NoStall.into());
+        }
         ping::prepare(self.heartbeat);
-        match watchdog.ping(post) {
-            true => Ok(()),
-            false => Err(Misuse::WatchedAlready.into()),
+        match threads::watchdog(|watchdog| watchdog.ping(post)) {
+            Some(true) => Ok(()),
+            _ => Err(Misuse::WatchedAlready.into()),
         }
     }
 
@@ -351,7 +358,7 @@ impl Monitor {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn stats(&self) -> Stats {
-        Stats::now(self.watchdog.as_ref().map_or(0, Watchdog::cpu))
+        Stats::now(threads::watchdog(Watchdog::cpu).unwrap_or(0))
     }
 
     /// An error in a child of `fork`: it has none of the monitor's threads, and perhaps its locks as a
@@ -387,24 +394,28 @@ impl Drop for Monitor {
             }
         }
         // An answer that is still under way comes to nothing.
-        HEARTBEAT.uninstall();
+        let is_superseded = self._installed.is_superseded();
+        if !is_superseded {
+            HEARTBEAT.uninstall();
+        }
         #[cfg(target_vendor = "apple")]
         let run_loop = self.run_loop.take();
         if self.process != process_mark() {
             // In a child of `fork` there are no such threads: none could be waited for.
-            let threads = (
-                self.load.take(),
-                self.watchdog.take(),
-                self.helper.take(),
-                self.reports.take(),
-            );
+            if !is_superseded {
+                threads::end();
+                Registry.close();
+            }
+            let threads = (self.load.take(), self.helper.take(), self.reports.take());
             std::mem::forget(threads);
             #[cfg(target_vendor = "apple")]
             std::mem::forget(run_loop);
             return;
         }
         // First: without beats, the wait for the other thread would look like a stall.
-        self.watchdog = None;
+        // The watchdog closes its reports before the helper stops, and the callback is called for them.
+        threads::end();
+        Registry.close();
         self.load = None;
         GAUGES.set_watchdog(0);
         self.helper = None;

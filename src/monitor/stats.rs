@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::recorder::COUNTERS;
-use crate::trigger::heartbeat::HEARTBEAT;
+use crate::trigger::heartbeat::{HEARTBEAT, Registry};
 use crate::trigger::loss::LOSSES;
 use crate::vitals::FRAMES;
 
@@ -13,13 +13,13 @@ use crate::vitals::FRAMES;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Turns of the watched run loop that have ended, nested ones included.
+    /// Turns of the thread that installed that have ended, nested ones included.
     pub turns: u64,
     /// Frames that the app reported by [`Monitor::frame`](super::Monitor::frame).
     pub frames: u64,
     /// Stalls, reported or not. One that still lasts counts.
     pub stalls: u64,
-    /// True while a stall lasts.
+    /// True while a stall of any thread lasts.
     pub stalled: bool,
     /// Sum of the lengths of the stalls that are over.
     pub stalled_time: Duration,
@@ -29,15 +29,19 @@ pub struct Stats {
     pub reports: u64,
     /// Bytes of those reports.
     pub bytes: u64,
-    /// Stacks taken of the watched thread. Those that could not be taken are in `losses` (`unanswered`, `unsent`).
+    /// Stacks taken of watched threads. Those that could not be taken are in `losses` (`unanswered`, `unsent`).
     pub captures: u64,
     /// CPU time of the watchdog's thread.
     pub watchdog: Duration,
     /// Files in the folder that are named as reports and larger than any report. They are left alone. Counted soon
     /// after `install` and after each report.
     pub oversized: u64,
-    /// Beats that came from another thread than the watched one. They are ignored.
+    /// Beats that came from another thread than the one whose heartbeat it is. They are ignored.
     pub stray_beats: u64,
+    /// Threads that are watched now besides the one that installed.
+    pub watched_threads: u64,
+    /// Threads that are not watched because 256 were at the time.
+    pub refused_threads: u64,
     /// Counts of events that were not reported, by reason, as in the `loss` section, without zeros.
     pub losses: BTreeMap<&'static str, u64>,
 }
@@ -59,7 +63,9 @@ impl Stats {
             captures: counters.captures.load(Ordering::Relaxed),
             watchdog: time(watchdog),
             oversized: crate::store::OVERSIZED.load(Ordering::Relaxed),
-            stray_beats: HEARTBEAT.strays(),
+            stray_beats: Registry.strays(),
+            watched_threads: Registry.watched(),
+            refused_threads: Registry.refused(),
             losses: (LOSSES.counts().into_iter())
                 .filter(|(_, count)| *count > 0)
                 .collect(),

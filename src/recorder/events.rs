@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::trigger::stall::How;
 use crate::trigger::stall::{StallEndInfo, StallInfo};
 
-/// A stall of the watched thread, as it begins and ends.
+/// A stall of a watched thread, as it begins and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StallEvent<'a> {
@@ -25,6 +25,7 @@ pub(crate) fn trace(info: &StallInfo, how: Option<How>) {
     match how {
         None => tracing::warn!(
             target: "wedjat",
+            thread = info.thread,
             class = info.class.as_str(),
             lasted_ms = info.lasted.as_millis(),
             turns = info.turns,
@@ -33,6 +34,7 @@ pub(crate) fn trace(info: &StallInfo, how: Option<How>) {
         ),
         Some(how) => tracing::warn!(
             target: "wedjat",
+            thread = info.thread,
             class = info.class.as_str(),
             lasted_ms = info.lasted.as_millis(),
             how = how.as_str(),
@@ -69,7 +71,7 @@ pub(crate) struct Counters {
     /// Nanoseconds.
     pub stalled: AtomicU64,
     pub longest: AtomicU64,
-    /// 1 while a stall lasts, else 0.
+    /// Count of the threads in a stall.
     pub stalled_now: AtomicU64,
     pub reports: AtomicU64,
     pub bytes: AtomicU64,
@@ -95,14 +97,16 @@ impl Counters {
     /// A stall began.
     pub fn begins(&self) {
         self.stalls.fetch_add(1, Ordering::Relaxed);
-        self.stalled_now.store(1, Ordering::Relaxed);
+        self.stalled_now.fetch_add(1, Ordering::Relaxed);
     }
 
     /// It is over, after so many nanoseconds.
     pub fn ends(&self, lasted: u64) {
         self.stalled.fetch_add(lasted, Ordering::Relaxed);
         self.longest.fetch_max(lasted, Ordering::Relaxed);
-        self.stalled_now.store(0, Ordering::Relaxed);
+        // Only the watchdog's thread counts.
+        let now = self.stalled_now.load(Ordering::Relaxed);
+        (self.stalled_now).store(now.saturating_sub(1), Ordering::Relaxed);
     }
 
     /// A report of so many bytes is whole.

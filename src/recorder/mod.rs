@@ -4,6 +4,7 @@
 //! from the crash handler too: no allocation, no lock, no panic.
 
 mod buffers;
+mod cases;
 mod cause;
 mod crash;
 mod events;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::capture::{Captured, Capturer, ImageTable, Registers};
+use crate::platform::ThreadGauge;
 use crate::platform::context::REGISTERS;
 use crate::platform::gauge::Blocked;
 use crate::platform::stop::StopError;
 use crate::platform::threads::ThreadProgress;
-use crate::platform::{Thread, ThreadGauge};
 use crate::report::{CaptureView, Omitted, RawFrame, WalkEnd};
 use crate::trigger::chains::KeptChains;
 use crate::trigger::loss::LossReason;
@@ -87,13 +87,13 @@ struct Last {
 
 impl Sampler {
     /// Reserves all that is needed later.
-    pub fn new(watched: Thread) -> Sampler {
+    pub fn new(watched: WatchedThread) -> Sampler {
         let frame = RawFrame {
             pc: u64::MAX,
             ..RawFrame::default()
         };
         Sampler {
-            watched: WatchedThread::new(watched),
+            watched,
             renewals: Renewals::new(),
             samples: Samples::new(),
             state: None,
@@ -113,6 +113,12 @@ impl Sampler {
             delay: 0,
             cost: Cost::default(),
         }
+    }
+
+    /// The stacks are of another thread from now on.
+    pub fn watch(&mut self, watched: WatchedThread) {
+        self.watched = watched;
+        (self.cpu, self.delay) = (0, 0);
     }
 
     /// Forgets the stall before.

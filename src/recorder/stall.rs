@@ -4,34 +4,32 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::cause::MainCause;
+use super::cases::{Case, Cases};
 use super::events::{OnStall, StallEvent};
 use super::helper::{Helper, Renewals};
 use super::lock::{LineBuffer, Waiting};
-use super::sampler::{Attempt, Sampler};
+use super::sampler::Attempt;
 use super::work::{Work, view};
 use super::{COUNTERS, Recording, Shared};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::own_thread::with_mask_of_app;
 use crate::platform::{Thread, ThreadName, clock};
 use crate::report::time::nanos;
-use crate::report::{EventKind, EventView, StallEndView, ThreadView, ThresholdsView};
+use crate::report::{EventKind, EventView, StallEndView, ThreadView, ThresholdsView, WatchedView};
 use crate::store::launch;
 use crate::trigger::loss::{LOSSES, LossReason};
 use crate::trigger::stall::{Class, Reason, StallEndInfo, StallInfo};
-use crate::trigger::watchdog::Watcher;
+use crate::trigger::watchdog::{Subject, Watcher};
 use crate::trigger::{crash, is_left};
 use crate::vitals::GAUGES;
 
 /// The recorder of the watchdog's thread.
 pub(crate) struct StallRecorder {
-    shared: Shared,
     work: Work,
-    sampler: Sampler,
-    open: Option<Recording>,
-    /// The lock that the open stall waits for most of its time.
-    cause: MainCause,
+    cases: Cases,
     on_stall: Option<OnStall>,
+    /// Count of the essential threads in a stall.
+    essential: u32,
     /// Time at which the launch's record was last brought up to date, monotonic, nanoseconds.
     seen: u64,
 }
@@ -40,27 +38,48 @@ pub(crate) struct StallRecorder {
 const SEEN_PERIOD: u64 = 2_000_000_000;
 
 impl StallRecorder {
+    /// For stalls of the calling thread, if it `is_watched`, and of others.
     pub fn new(
-        watched: Thread,
+        is_watched: bool,
         limits: &CaptureLimits,
         shared: Shared,
         on_stall: Option<OnStall>,
     ) -> std::io::Result<StallRecorder> {
         Ok(StallRecorder {
             work: Work::new(limits, shared.facts.threads)?,
-            sampler: Sampler::new(watched),
-            open: None,
-            cause: MainCause::new(),
-            shared,
+            cases: Cases::new(Thread::current(), is_watched, shared),
             on_stall,
+            essential: 0,
             seen: 0,
         })
     }
 
+    fn report_event(&mut self, event: &StallEvent<'_>) {
+        (self.cases.log())(event);
+        if let Some(on_stall) = self.on_stall.as_mut().filter(|_| !is_left()) {
+            // The panic hook has reported one that panics; what is watched goes on being watched.
+            let call = || catch_unwind(AssertUnwindSafe(|| on_stall(event)));
+            let _ = with_mask_of_app(call);
+        }
+    }
+
+    /// An essential thread's stall begins or ends.
+    fn note_essential(&mut self, begins: bool) {
+        if self.cases.subject().essential {
+            self.essential = match begins {
+                true => self.essential.saturating_add(1),
+                false => self.essential.saturating_sub(1),
+            };
+            launch::stalled(self.essential > 0);
+        }
+    }
+}
+
+impl Case {
     /// Takes a stack, if there may be one more this hour.
-    fn take(&mut self, at: u64) {
+    fn take(&mut self, work: &mut Work, at: u64) {
         let may = self.shared.limiter().may_capture(clock::monotonic());
-        let taken = self.sampler.take(&mut self.work.capturer, at, may);
+        let taken = self.sampler.take(&mut work.capturer, at, may);
         if taken != Attempt::Nothing {
             self.shared.limiter().captured();
         }
@@ -71,25 +90,11 @@ impl StallRecorder {
         }
     }
 
-    fn report_event(&mut self, event: &StallEvent<'_>) {
-        (self.shared.log)(event);
-        if let Some(on_stall) = self.on_stall.as_mut().filter(|_| !is_left()) {
-            // The panic hook has reported one that panics; what is watched goes on being watched.
-            let call = || catch_unwind(AssertUnwindSafe(|| on_stall(event)));
-            let _ = with_mask_of_app(call);
-        }
-    }
-
     /// Writes the samples that the open report lacks.
-    fn write_samples(&mut self, all: bool) {
+    fn write_samples(&mut self, work: &mut Work, all: bool) {
         if let Some(recording) = &mut self.open {
             let images = ImageTable::enter();
-            recording.samples(
-                &mut self.work.buffers,
-                &images,
-                &mut self.sampler.samples,
-                all,
-            );
+            recording.samples(&mut work.buffers, &images, &mut self.sampler.samples, all);
         }
     }
 
@@ -104,8 +109,13 @@ impl StallRecorder {
         waiting
     }
 
-    fn begin(&mut self, info: &StallInfo, waiting: Option<Waiting>) -> Result<Recording, i32> {
-        let work = &mut self.work;
+    fn begin(
+        &mut self,
+        work: &mut Work,
+        info: &StallInfo,
+        waiting: Option<Waiting>,
+    ) -> Result<Recording, i32> {
+        let subject = &self.subject;
         let watched = self.sampler.watched().thread();
         let waiting = match info.class {
             Class::Busy | Class::Starved => None,
@@ -125,13 +135,19 @@ impl StallRecorder {
                 timeout: info.timeout,
                 strikes: u64::from(info.strikes),
             }),
+            thread: subject.name.as_ref().map(|_| watched.id()),
+            watched: subject
+                .name
+                .as_deref()
+                .map(|name| watched_view(name, subject)),
             ..EventView::default()
         };
         let mut recording = self.shared.begin(work, &event)?;
         let mut images = ImageTable::enter();
         let name = ThreadName::of(watched);
+        let is_main = subject.name.is_none();
         let thread = ThreadView {
-            main: true,
+            main: is_main || watched.is_main(),
             state: self.sampler.state,
             syscall: self.sampler.syscall,
             cpu: Some(Duration::from_nanos(self.sampler.watched().gauge().cpu())),
@@ -146,12 +162,15 @@ impl StallRecorder {
             None => recording.unresponsive(&mut work.buffers, &thread),
         }
         recording.surroundings(&mut work.buffers, &images);
-        if let Some(waiting) = &waiting {
-            // The holders of what it waits for; where that is unknown, all, as any of them may.
-            let own = Thread::current();
-            let wanted = |thread| {
-                let holds = waiting.holders().any(|holder| holder == thread);
-                (holds || waiting.unknown()) && thread != watched && thread != own
+        if !is_main || waiting.is_some() {
+            // The main thread; the holders of what it waits for; where that is unknown, all, as any of them may.
+            let (own, installed) = (Thread::current(), self.installed);
+            let wanted = |thread: Thread| {
+                let beside = !is_main && (thread.is_main() || thread == installed);
+                let holds = waiting.as_ref().is_some_and(|waiting| {
+                    waiting.unknown() || waiting.holders().any(|holder| holder == thread)
+                });
+                (beside || holds) && thread != watched && thread != own
             };
             let tally = work.write_threads(&mut recording, &mut images, Renewals::new(), wanted);
             tally.add_to(&mut cost);
@@ -166,73 +185,108 @@ fn never_beat(info: &StallInfo) -> Option<&'static str> {
     info.never_beat.then_some("no heartbeat ever came")
 }
 
+/// The watched thread, and its pool at this moment.
+fn watched_view<'a>(name: &'a str, subject: &Subject) -> WatchedView<'a> {
+    let is_pool = subject.number > 0;
+    let of_pool = |count: u64| is_pool.then_some(count);
+    let [all, at_rest, stalled] = subject.pool.map(of_pool);
+    WatchedView {
+        name,
+        number: of_pool(subject.number.into()),
+        pool: all,
+        at_rest,
+        stalled,
+    }
+}
+
 impl Watcher for StallRecorder {
+    fn about(&mut self, subject: &Subject) {
+        self.cases.turn_to(subject);
+    }
+
+    fn more_threads(&mut self) {
+        self.cases.make_room();
+    }
+
     fn first_miss(&mut self, at: u64) {
         // A library that was loaded since is known by the time the stall is certain.
         Helper::refresh_soon();
-        self.take(at);
+        if let Some(case) = self.cases.wanted(false) {
+            case.take(&mut self.work, at);
+        }
     }
 
     fn sample(&mut self, at: u64) {
         if crash::in_progress() {
             return;
         }
-        self.take(at);
-        if COUNTERS.stalled_now.load(Ordering::Relaxed) != 0 {
-            self.vote(at);
+        if let Some(case) = self.cases.present() {
+            case.take(&mut self.work, at);
+            if case.is_stalled {
+                case.vote(at);
+            }
+            case.write_samples(&mut self.work, false);
         }
-        self.write_samples(false);
     }
 
     fn forget(&mut self) {
-        self.sampler.clear();
+        self.cases.close();
     }
 
     fn stalled(&mut self, info: &StallInfo) {
         if crash::in_progress() {
             return;
         }
-        launch::stalled(true);
         COUNTERS.begins();
-        self.take(nanos(info.lasted));
-        if self.sampler.stack().is_none() {
-            // On a machine under load it may not have had the CPU to answer.
-            self.take(nanos(info.lasted));
-        }
-        self.cause = MainCause::new();
-        let waiting = self.vote(nanos(info.lasted));
-        if self.shared.passes(self.sampler.samples.heaviest()) {
-            // A folder that takes no report now may take the next one: nothing is kept.
-            self.open = self.begin(info, waiting).ok();
+        self.note_essential(true);
+        let at = nanos(info.lasted);
+        let work = &mut self.work;
+        match self.cases.wanted(true) {
+            Some(case) => {
+                case.take(work, at);
+                if case.sampler.stack().is_none() {
+                    // On a machine under load it may not have had the CPU to answer.
+                    case.take(work, at);
+                }
+                let waiting = case.vote(at);
+                if case.shared.passes(case.sampler.samples.heaviest()) {
+                    // A folder that takes no report now may take the next one: nothing is kept.
+                    case.open = case.begin(work, info, waiting).ok();
+                }
+            }
+            None => LOSSES.count(LossReason::Quota),
         }
         self.report_event(&StallEvent::Began(info));
     }
 
     fn ended(&mut self, end: &StallEndInfo) {
         COUNTERS.ends(nanos(end.info.lasted));
-        launch::stalled(false);
-        self.write_samples(true);
-        self.sampler.clear();
-        if let Some(mut recording) = self.open.take() {
-            let cause = match end.info.class {
-                Class::Busy | Class::Starved => None,
-                _ => self.cause.line(),
-            };
-            let view = StallEndView {
-                duration: end.info.lasted,
-                how: end.how.as_str(),
-                class: Some(end.info.class.as_str()),
-                reason: cause.or(never_beat(&end.info)),
-            };
-            recording.stall_end(&mut self.work.buffers, &view);
-            // If this fails, the next launch closes the file.
-            let _ = self.shared.finish(recording, &mut self.work);
+        self.note_essential(false);
+        let work = &mut self.work;
+        if let Some(case) = self.cases.present() {
+            case.write_samples(work, true);
+            if let Some(mut recording) = case.open.take() {
+                let cause = match end.info.class {
+                    Class::Busy | Class::Starved => None,
+                    _ => case.cause.line(),
+                };
+                let view = StallEndView {
+                    duration: end.info.lasted,
+                    how: end.how.as_str(),
+                    class: Some(end.info.class.as_str()),
+                    reason: cause.or(never_beat(&end.info)),
+                };
+                recording.stall_end(&mut work.buffers, &view);
+                // If this fails, the next launch closes the file.
+                let _ = case.shared.finish(recording, work);
+            }
         }
+        self.cases.close();
         self.report_event(&StallEvent::Ended(end));
     }
 
     fn dropped(&mut self, reason: Reason) {
-        self.sampler.clear();
+        self.cases.close();
         LOSSES.count(LossReason::NoStall(reason));
     }
 

@@ -34,7 +34,7 @@ pub use damage::{Damage, DamageKind, ReadError};
 pub use model::{
     App, AsyncChain, AsyncEnd, Capture, Context, Cpu, End, Event, EventKind, Extra, Format, Found,
     Frame, Head, Image, Loss, Memory, NearMemory, Omitted, Os, Report, Sample, Signal, StallEnd,
-    Thread, Thresholds, Value, ValueView, Vitals, WalkEnd,
+    Thread, Thresholds, Value, ValueView, Vitals, WalkEnd, Watched,
 };
 pub(crate) use model::{Chains, Frames};
 pub use read::{Reading, read};

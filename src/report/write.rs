@@ -7,7 +7,7 @@ use super::model::EndView;
 pub use super::model::{
     AppView, CaptureView, ContextView, CpuView, EventView, HeadView, ImageView, LossView,
     MemoryView, NearMemoryView, OsView, RawChain, RawChains, RawFrame, SampleView, SignalView,
-    StallEndView, ThreadView, ThresholdsView, VitalsView,
+    StallEndView, ThreadView, ThresholdsView, VitalsView, WatchedView,
 };
 use super::wire::section::{Rules, WriteSection};
 

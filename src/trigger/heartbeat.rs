@@ -1,5 +1,5 @@
-//! The run loop's heartbeat: one word that the watched thread writes, one by which the watchdog requests
-//! to be woken.
+//! A thread's heartbeat: one word that the watched thread writes, one by which the watchdog requests
+//! to be woken. Each watched thread has the two, in a table of fixed size; all have one watchdog.
 //!
 //! The two sides never miss each other: the watchdog stores its *wake request* and then reads the *beat*; `begin` and
 //! `end` store their beat and then read the request. At least one of them sees the other, so that either the
@@ -10,6 +10,7 @@
 
 #[cfg(all(loom, test))]
 mod model;
+mod registry;
 mod state;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -17,6 +18,10 @@ mod tests;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
+#[cfg(feature = "internals")]
+pub use registry::THREADS;
+pub(crate) use registry::{Refusal, Registry, WatchedMember};
+pub use registry::{own, own_state};
 pub use state::{Beat, HEARTBEAT, HeartbeatState};
 
 /// The watched thread's own heartbeat: it reports to the watchdog that the thread is busy or idle.
@@ -67,6 +72,16 @@ impl Heartbeat {
         self.state.install.load(Ordering::Relaxed) == self.install
     }
 
+    /// Returns true for the heartbeat of the thread that installed the monitor.
+    pub(crate) fn is_main(self) -> bool {
+        registry::index_of(self.state) == 0
+    }
+
+    /// Ends the watch of its thread, unless that is the thread that installed the monitor.
+    pub(crate) fn leave(self) {
+        Registry.leave(self.state, self.install);
+    }
+
     /// Rests, on the watched thread, until [`Heartbeat::resume`].
     pub(crate) fn pause(self) {
         if self.is_installed() {
@@ -88,17 +103,17 @@ impl Heartbeat {
         }
     }
 
-    /// A handle of an install of the process' heartbeat.
-    pub(crate) fn of(install: u32) -> Heartbeat {
+    /// The heartbeat of this [number](Self::number); one that does nothing where no watched thread has it.
+    pub(crate) fn of(number: u32) -> Heartbeat {
         Heartbeat {
-            state: &HEARTBEAT,
-            install,
+            state: registry::state_at(number / (state::INSTALLS + 1)),
+            install: number & state::INSTALLS,
         }
     }
 
-    /// The install that it belongs to.
-    pub(crate) fn install(self) -> u32 {
-        self.install
+    /// The number of the install that it belongs to: in its high bits the state, in the others the count of its installs.
+    pub(crate) fn number(self) -> u32 {
+        registry::index_of(self.state) * (state::INSTALLS + 1) + self.install
     }
 
     /// One turn of the run loop: [`begin`](Self::begin), `handle`, [`end`](Self::end), which comes

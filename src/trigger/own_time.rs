@@ -1,26 +1,24 @@
-//! Time that the recorder itself takes on the watched thread, as for the report of a panic: no stall of the app's.
+//! Time that the recorder itself takes on a watched thread, as for the report of a panic: no stall of the app's.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(all(loom, test))]
+use loom::sync::atomic::{AtomicU32, Ordering};
+#[cfg(not(all(loom, test)))]
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::platform::Thread;
+use super::heartbeat::own_state;
 
-/// The recorder's time on the process' one watched thread.
-pub(crate) static OWN_TIME: OwnTime = OwnTime::new();
-
-/// Counts of the times at which the recorder began and ended work on the watched thread.
+/// Counts of the times at which the recorder began and ended work on one thread.
 #[derive(Debug)]
 pub(crate) struct OwnTime {
-    /// The watched thread; 0 for none.
-    watched: AtomicU64,
-    begun: AtomicU64,
-    ended: AtomicU64,
+    begun: AtomicU32,
+    ended: AtomicU32,
 }
 
 /// The counts at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
-    begun: u64,
-    ended: u64,
+    begun: u32,
+    ended: u32,
 }
 
 impl Seen {
@@ -30,35 +28,41 @@ impl Seen {
     }
 }
 
+/// Runs work of the recorder on the calling thread.
+pub(crate) fn take<T>(work: impl FnOnce() -> T) -> T {
+    let _ended = own_state().map(|state| state.own_time.begin());
+    work()
+}
+
+/// Work of the recorder, until it is dropped.
+struct Working<'a>(&'a OwnTime);
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.ended.fetch_add(1, Ordering::Release);
+    }
+}
+
 impl OwnTime {
-    const fn new() -> OwnTime {
+    #[cfg(not(all(loom, test)))]
+    pub const fn new() -> OwnTime {
         OwnTime {
-            watched: AtomicU64::new(0),
-            begun: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
+            begun: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
         }
     }
 
-    /// From now on it is about this thread.
-    pub fn watch(&self, thread: Option<Thread>) {
-        let id = thread.map_or(0, Thread::id);
-        self.watched.store(id, Ordering::Relaxed);
+    #[cfg(all(loom, test))]
+    pub fn new() -> OwnTime {
+        OwnTime {
+            begun: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
+        }
     }
 
-    /// Runs work of the recorder on the calling thread.
-    pub fn take<T>(&self, work: impl FnOnce() -> T) -> T {
-        struct Ended<'a>(&'a OwnTime);
-        impl Drop for Ended<'_> {
-            fn drop(&mut self) {
-                self.0.ended.fetch_add(1, Ordering::Release);
-            }
-        }
-        let watched = self.watched.load(Ordering::Relaxed) == Thread::current().id();
-        let _ended = watched.then(|| {
-            self.begun.fetch_add(1, Ordering::Release);
-            Ended(self)
-        });
-        work()
+    fn begin(&self) -> Working<'_> {
+        self.begun.fetch_add(1, Ordering::Release);
+        Working(self)
     }
 
     /// Reads the counts.
@@ -70,22 +74,19 @@ impl OwnTime {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
     #[test]
-    fn only_work_on_the_watched_thread_counts_and_even_if_it_is_over() {
+    fn work_counts_while_it_lasts_and_even_if_it_is_over() {
         let own = OwnTime::new();
         let before = own.seen();
-        own.take(|| ());
         assert!(!own.seen().at_work_since(before));
-        own.watch(Some(Thread::current()));
-        std::thread::scope(|scope| {
-            scope.spawn(|| own.take(|| assert!(!own.seen().at_work_since(before))));
-        });
-        let within = own.take(|| own.seen());
+        let work = own.begin();
+        let within = own.seen();
         assert!(within.at_work_since(within) && within.at_work_since(before));
+        drop(work);
         let after = own.seen();
         assert!(after.at_work_since(within) && after.at_work_since(before));
         assert!(!own.seen().at_work_since(after));

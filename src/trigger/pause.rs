@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::heartbeat::{Busy, HEARTBEAT, Heartbeat};
+use super::heartbeat::{Busy, Heartbeat, HeartbeatState, own, own_state};
 use crate::platform::Thread;
 
 /// The system's id of the calling thread, as reports have it.
@@ -15,13 +15,13 @@ pub fn id() -> u64 {
 /// Begins a turn of the calling thread, as [`Heartbeat::begin`] does; nothing on a thread that is not watched.
 #[inline]
 pub fn begin() {
-    HEARTBEAT.own().into_iter().for_each(Heartbeat::begin);
+    own_state().into_iter().for_each(HeartbeatState::begin);
 }
 
 /// Ends a turn of the calling thread, as [`Heartbeat::end`] does; nothing on a thread that is not watched.
 #[inline]
 pub fn end() {
-    HEARTBEAT.own().into_iter().for_each(Heartbeat::end);
+    own_state().into_iter().for_each(HeartbeatState::end);
 }
 
 /// A future each of whose polls is a turn of the thread that polls it, see [`polls`].
@@ -53,7 +53,7 @@ impl<F: Future> Future for Polls<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let _turn: Option<Busy> = HEARTBEAT.own().map(Heartbeat::busy);
+        let _turn: Option<Busy> = own().map(Heartbeat::busy);
         // SAFETY: the field is pinned whenever this is: it is never moved out, and `Polls` has no `Drop` of its own.
         let future = unsafe { self.map_unchecked_mut(|polls| &mut polls.0) };
         future.poll(context)
@@ -90,7 +90,7 @@ pub struct MayBlock {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn may_block() -> MayBlock {
-    let heart = HEARTBEAT.own();
+    let heart = own();
     heart.into_iter().for_each(Heartbeat::pause);
     MayBlock {
         heart,
@@ -101,13 +101,13 @@ pub fn may_block() -> MayBlock {
 /// Begins a pause of the calling thread, as [`may_block`] does, for those who cannot keep a guard.
 #[cfg(feature = "ffi")]
 pub(crate) fn pause() {
-    HEARTBEAT.own().into_iter().for_each(Heartbeat::pause);
+    own().into_iter().for_each(Heartbeat::pause);
 }
 
 /// Ends the last pause of the calling thread.
 #[cfg(feature = "ffi")]
 pub(crate) fn resume() {
-    HEARTBEAT.own().into_iter().for_each(Heartbeat::resume);
+    own().into_iter().for_each(Heartbeat::resume);
 }
 
 impl Drop for MayBlock {

@@ -153,7 +153,7 @@ pub(crate) fn answer() {
 
 /// Answers of this install count from now on.
 pub(crate) fn prepare(heart: Heartbeat) {
-    INSTALL.store(heart.install(), Ordering::SeqCst);
+    INSTALL.store(heart.number(), Ordering::SeqCst);
 }
 
 /// Beats at each turn of the main run loop, until it is dropped.

@@ -7,7 +7,8 @@ use super::loss::LossReason;
 
 settings! {
     /// Limits on how much is recorded of stalls and of too much load. Every later report counts the events held back,
-    /// as `back_off` and `quota` in its `loss` section.
+    /// as `back_off` and `quota` in its `loss` section. Each pool of watched threads, and each of them that is in no pool, has
+    /// such limits of its own; from the seventeenth on they share one.
     ///
     /// ```
     /// use std::time::Duration;
@@ -25,7 +26,7 @@ settings! {
         pub(crate) per_hour: u32 = 60;
         /// Sets how many bytes of reports there may be within an hour (32 MiB by default). Above it no new report begins.
         pub(crate) bytes_per_hour: u64 = 32 << 20;
-        /// Sets how many stacks of the watched thread may be taken within an hour. The default of 20,000 is 17 minutes
+        /// Sets how many stacks of watched threads may be taken within an hour. The default of 20,000 is 17 minutes
         /// of freezes.
         pub(crate) captures_per_hour: u32 = 20_000;
     }
@@ -69,6 +70,11 @@ impl RateLimiter {
             bytes: 0,
             captures: 0,
         }
+    }
+
+    /// Another one with the same limits.
+    pub fn anew(&self) -> RateLimiter {
+        RateLimiter::new(self.rate_limit)
     }
 
     /// Decides if the stall with this `key` may be reported at `now` (nanoseconds); if so, it counts as a report. A

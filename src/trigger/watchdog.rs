@@ -1,47 +1,23 @@
-//! The watchdog: the thread that waits for a wake-up, observes the heartbeat and drives the detector.
+//! The watchdog: the one thread that waits for a wake-up, observes all watched threads and drives their detectors.
+
+mod own_delay;
+mod schedule;
+mod seat;
+mod watcher;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-use super::heartbeat::{Beat, HeartbeatState};
-use super::own_time::{OWN_TIME, Seen};
+pub use watcher::{Subject, Watcher};
+
+use super::heartbeat::{HEARTBEAT, HeartbeatState, Registry};
 use super::ping::{Pinger, Pings};
-use super::stall::{
-    Decision, Detector, Held, Next, Observation, Reason, Stall, StallEndInfo, StallInfo,
-};
-use super::watched_thread::WatchedThread;
+use super::stall::{Decision, Stall};
 use crate::platform::{Thread, ThreadGauge, clock};
-
-/// The receiver of stalls. All calls come on the watchdog's own thread, one at a time, in this
-/// order: `first_miss`, any number of `sample`, then `forget`, `dropped` or `stalled`; after
-/// `stalled` any number of `sample`, then `ended`. A stall that is certain at once comes without
-/// `first_miss`.
-pub trait Watcher {
-    /// A first beat was missed: take a stack. `at`: nanoseconds since the start.
-    fn first_miss(&mut self, at: u64);
-
-    /// Take a further stack. `at`: nanoseconds since the start.
-    fn sample(&mut self, at: u64);
-
-    /// It was no stall: forget the stacks.
-    fn forget(&mut self);
-
-    /// It is a stall: take a stack and begin the report.
-    fn stalled(&mut self, info: &StallInfo);
-
-    /// The stall is over: close the report.
-    fn ended(&mut self, end: &StallEndInfo);
-
-    /// The stall does not count, for this reason: forget the stacks, count the reason.
-    fn dropped(&mut self, reason: Reason);
-
-    /// An observation was taken at `now` (monotonic, nanoseconds), whatever came of it; before that is acted on.
-    fn observed(&mut self, now: u64) {
-        let _ = now;
-    }
-}
+use own_delay::OwnDelay;
+use seat::Seat;
 
 /// The running watchdog. Dropping it stops and joins its thread; a stall that lasts is ended as
 /// `uninstalled` first.
@@ -55,7 +31,8 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts to watch the calling thread. The launch begins now.
+    /// Starts to watch the calling thread, whose launch begins now, and the threads of the [`Registry`]. Without a `stall`,
+    /// those alone.
     ///
     /// `heartbeat` must have been installed ([`HeartbeatState::install`]); `watcher` moves to the new thread,
     /// which is named `wedjat` and has all signals blocked.
@@ -63,39 +40,28 @@ impl Watchdog {
     /// # Errors
     /// When the thread cannot be started.
     pub fn spawn(
-        stall: Stall,
+        stall: impl Into<Option<Stall>>,
         heartbeat: &'static HeartbeatState,
         watcher: impl Watcher + Send + 'static,
     ) -> io::Result<Watchdog> {
-        let watched = WatchedThread::new(Thread::current());
-        OWN_TIME.watch(Some(Thread::current()));
+        let stall = stall.into();
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
         let tid = Arc::new(OnceLock::new());
-        let told = Arc::clone(&tid);
+        let known = Arc::clone(&tid);
         let pings = Arc::new(Pings::default());
-        let pinger = Pinger::new(pings.clone(), heartbeat, stall.timeout);
-        let (boot, now) = (clock::boottime(), clock::monotonic());
-        let first = Observation {
-            now,
-            due: now,
-            boot,
-            cpu: watched.cpu(),
-            delay: Some(watched.gauge().delay()),
-            ..Observation::default()
+        let timeout = stall.unwrap_or_default().timeout;
+        let mut observer = Observer {
+            heartbeat,
+            seats: Vec::new(),
+            pinger: Pinger::new(pings.clone(), heartbeat, timeout),
+            stop: Arc::clone(&stop),
         };
+        let main = stall.map(|stall| Seat::main(heartbeat, Thread::current(), &stall));
+        observer.seats.extend(main);
         let thread = super::spawn("wedjat", 1 << 20, move || {
             let own = ThreadGauge::current();
-            told.get_or_init(|| own.tid());
-            let mut observer = Observer {
-                heartbeat,
-                watched,
-                own,
-                own_time: OWN_TIME.seen(),
-                pinger,
-                stop: stopped,
-            };
-            observer.run(Detector::new(&stall, first), watcher);
+            known.get_or_init(|| own.tid());
+            observer.run(OwnDelay::new(own, clock::monotonic()), watcher);
         })?;
         let tid = *tid.wait();
         Ok(Watchdog {
@@ -127,7 +93,6 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        OWN_TIME.watch(None);
         self.stop.store(true, Ordering::SeqCst);
         self.heartbeat.wake();
         if let Some(thread) = self.thread.take() {
@@ -136,153 +101,128 @@ impl Drop for Watchdog {
     }
 }
 
+/// A watcher takes at most so long, nanoseconds; if it was longer, something else held this thread.
+const WATCHER_TAKES: u64 = 300_000_000;
+
 /// The state of the watchdog's thread.
 struct Observer {
     heartbeat: &'static HeartbeatState,
-    watched: WatchedThread,
-    own: ThreadGauge,
-    own_time: Seen,
+    /// The watched threads: first the one that installed, if it is watched.
+    seats: Vec<Box<Seat>>,
     pinger: Pinger,
     stop: Arc<AtomicBool>,
 }
 
 impl Observer {
-    fn run(&mut self, mut detector: Detector, mut watcher: impl Watcher) {
-        let mut own = OwnDelay::new(&self.own, clock::monotonic());
-        let mut next = detector.first();
-        let mut last = self.heartbeat.beat();
+    fn run(&mut self, mut own: OwnDelay, mut watcher: impl Watcher) {
         // A callback that drops the monitor runs on this very thread: the next watchdog's wake-up is not to be taken.
         while !self.stop.load(Ordering::SeqCst) {
-            next.due = self.pinger.due(next.due, clock::monotonic());
-            let settled = || own.settled(&self.own);
-            self.heartbeat
-                .listen(last, next.due, next.wake_on_beat, settled);
+            self.wait(&mut own);
             if self.stop.load(Ordering::SeqCst) {
                 break;
             }
-            self.pinger.ping(&mut self.watched);
-            let observation = self.observe(&next, last, &mut own);
-            last = observation.beat;
-            watcher.observed(observation.now);
-            let (decision, then) = detector.observe(&observation);
-            act(&mut watcher, decision);
-            next = then;
+            if let Some(main) = self.seats.first_mut().filter(|seat| seat.is_main()) {
+                self.pinger.ping(main.watched());
+            }
+            if self.admit() {
+                watcher.more_threads();
+            }
+            let from = clock::monotonic();
+            self.observe(from, &mut own);
+            watcher.observed(from);
+            self.act(&mut watcher);
+            self.seats.retain(|seat| !seat.has_left());
             // Time spent in the watcher is no sleep of the process: it may wait at length for a thread that sleeps
             // uninterruptibly.
-            let took = clock::monotonic()
-                .saturating_sub(observation.now)
-                .min(WATCHER_TAKES);
-            next.due = next
-                .due
-                .map(|due| due.max(observation.now.saturating_add(took)));
+            let took = clock::monotonic().saturating_sub(from).min(WATCHER_TAKES);
+            let now = from.saturating_add(took);
+            self.seats.iter_mut().for_each(|seat| seat.postpone(now));
         }
-        act(
-            &mut watcher,
-            detector.stop(&self.observe(&next, last, &mut own)),
-        );
+        own.begin_round();
+        for seat in &mut self.seats {
+            seat.give_up(&mut own);
+        }
+        self.act(&mut watcher);
     }
 
-    fn observe(&mut self, next: &Next, last: Beat, own: &mut OwnDelay) -> Observation {
-        let beat = self.heartbeat.beat();
-        let (boot, now) = (clock::boottime(), clock::monotonic());
-        let mut observation = Observation {
-            now,
-            boot,
-            due: next.due.unwrap_or(now),
-            beat,
-            launched: self.heartbeat.launched(),
-            worked: self.pinger.worked(),
-            ..Observation::default()
-        };
-        let own_time = OWN_TIME.seen();
-        if own_time.at_work_since(std::mem::replace(&mut self.own_time, own_time)) {
-            observation.held = Held::Recorder;
+    /// Waits until the next seat is due, or a beat or a call wakes it.
+    fn wait(&mut self, own: &mut OwnDelay) {
+        if let Some(main) = self.seats.first_mut().filter(|seat| seat.is_main()) {
+            let due = self.pinger.due(main.next().due, clock::monotonic());
+            main.is_due_by(due);
         }
-        if beat.idle() {
-            if beat != last {
-                observation.cpu = self.watched.cpu();
-                observation.own_delay = own.at(&self.own, now, next.due);
+        let due = schedule::earliest(self.seats.iter().map(|seat| seat.next().due));
+        let threads = self.seats.iter().filter(|seat| seat.next().wake_on_beat);
+        let threads = threads.map(|seat| (seat.state(), seat.last_beat()));
+        self.heartbeat.listen(threads, due, || own.settled());
+    }
+
+    /// Takes in the threads that have joined and beaten since; returns true if there are such.
+    fn admit(&mut self) -> bool {
+        if !std::ptr::eq(self.heartbeat, &HEARTBEAT) {
+            return false;
+        }
+        let before = self.seats.len();
+        for (index, state) in Registry.states() {
+            let Some(install) = state.installed() else {
+                continue;
+            };
+            let is_known = (self.seats.iter()).any(|seat| seat.is_of(state, install));
+            if state.beat() == super::heartbeat::Beat::NONE || is_known {
+                continue;
             }
-            return observation;
+            let member = Registry.member(index);
+            if let Some(member) = member.filter(|member| member.install == install) {
+                self.seats
+                    .push(Box::new(Seat::member(index + 1, state, member)));
+            }
         }
-        if beat == last {
-            self.watched.follow();
+        self.seats.len() > before
+    }
+
+    /// Observes each thread that is due. None is acted on before all are seen: a pool is counted as it is at one moment.
+    fn observe(&mut self, now: u64, own: &mut OwnDelay) {
+        own.begin_round();
+        let worked = self.pinger.worked();
+        for seat in self.seats.iter_mut().filter(|seat| seat.is_due(now)) {
+            seat.observe(worked, own);
         }
-        observation.cpu = self.watched.cpu();
-        observation.own_delay = own.at(&self.own, now, next.due);
-        if beat.since(last) > 2 {
-            // It runs. What follows costs more, and is of use only when it stands nearly still.
-            return observation;
+    }
+
+    fn act(&mut self, watcher: &mut impl Watcher) {
+        for index in 0..self.seats.len() {
+            let Some(decision) = self.seats.get_mut(index).and_then(|seat| seat.decision()) else {
+                continue;
+            };
+            let Some(mut subject) = self.seats.get(index).map(|seat| seat.subject()) else {
+                continue;
+            };
+            if let (Decision::Stalled(_), Some(name)) = (&decision, &subject.name) {
+                let same = self.seats.iter().filter(|seat| seat.is_named(name));
+                let stalled = same.filter(|seat| seat.is_stalled()).count() as u64;
+                let (all, at_rest) = Registry.pool(name);
+                subject.pool = [all, at_rest, stalled];
+            }
+            watcher.about(&subject);
+            act(watcher, decision, subject.thread.id());
         }
-        let watched = self.watched.gauge();
-        observation.delay = Some(watched.delay());
-        let state = watched.state();
-        if self.watched.has_ended(state) {
-            observation.held = Held::Ended;
-        } else if matches!(state, Some(b'T' | b't')) {
-            observation.held = Held::Stopped;
-        } else if observation.held == Held::No && beat.nested() && watched.waits_for_events() {
-            observation.held = Held::Modal;
-        } else if beat == Beat::NONE {
-            observation.waits = watched.waits(state);
-        }
-        if observation.held == Held::Stopped || now > observation.due.saturating_add(LATE) {
-            observation.traced = watched.traced();
-        }
-        observation
     }
 }
 
-/// A watcher takes at most so long, nanoseconds; if it was longer, something else held this thread.
-const WATCHER_TAKES: u64 = 300_000_000;
-/// An observation that comes so much after it was due came late, nanoseconds.
-const LATE: u64 = 10_000_000;
-/// The watchdog's own delay is read at least so often, nanoseconds.
-const OWN_PERIOD: u64 = 1_000_000_000;
-
-/// Time for which the watchdog itself was ready but had no CPU. It matters only for an observation that comes late or
-/// was woken, and reading it is half the cost of an observation: so it is read then, and once a second to compare with.
-struct OwnDelay {
-    read: u64,
-    last: u64,
-    /// The part of it that came before a sleep without a time-out, which is no turn's.
-    settled: u64,
-}
-
-impl OwnDelay {
-    fn new(own: &ThreadGauge, now: u64) -> OwnDelay {
-        OwnDelay {
-            read: now,
-            last: own.delay(),
-            settled: 0,
-        }
-    }
-
-    fn at(&mut self, own: &ThreadGauge, now: u64, due: Option<u64>) -> Option<u64> {
-        // Until then at most a millisecond an observation stays unread. One that was woken may be late by any time.
-        let late = due.is_none_or(|due| now > due.saturating_add(1_000_000));
-        if late || now.saturating_sub(self.read) >= OWN_PERIOD {
-            (self.read, self.last) = (now, own.delay());
-        }
-        Some(self.last.saturating_sub(self.settled))
-    }
-
-    /// The watchdog is about to sleep until it is woken.
-    fn settled(&mut self, own: &ThreadGauge) {
-        let delay = own.delay();
-        self.settled += delay.saturating_sub(self.last);
-        self.last = delay;
-    }
-}
-
-fn act(watcher: &mut impl Watcher, decision: Decision) {
+fn act(watcher: &mut impl Watcher, decision: Decision, thread: u64) {
     match decision {
         Decision::Nothing => {}
         Decision::FirstMiss { at } => watcher.first_miss(at),
         Decision::Sample { at } => watcher.sample(at),
         Decision::Forget => watcher.forget(),
-        Decision::Stalled(info) => watcher.stalled(&info),
-        Decision::Ended(end) => watcher.ended(&end),
+        Decision::Stalled(mut info) => {
+            info.thread = thread;
+            watcher.stalled(&info);
+        }
+        Decision::Ended(mut end) => {
+            end.info.thread = thread;
+            watcher.ended(&end);
+        }
         Decision::Dropped(reason) => watcher.dropped(reason),
     }
 }

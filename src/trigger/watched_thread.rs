@@ -1,16 +1,17 @@
-//! The thread that is watched: the one that installed, or, where its queue is pinged and worked off by
-//! others, the thread that works it off now.
+//! A thread that is watched. Where the queue of the one that installed is pinged and worked off by others, the thread that
+//! works it off now.
 
 use crate::platform::{Thread, ThreadGauge};
 
 /// The watched thread, and what the kernel reports of it.
 #[derive(Debug)]
 pub(crate) struct WatchedThread {
+    /// The thread that installed; `None` for any other.
     #[cfg_attr(
         not(target_vendor = "apple"),
         allow(dead_code, reason = "only Apple's queues move")
     )]
-    installed: Thread,
+    installed: Option<Thread>,
     now: Thread,
     gauge: ThreadGauge,
     /// Time added to the thread's CPU time, so that readings go on when another thread is followed.
@@ -25,9 +26,19 @@ impl WatchedThread {
     /// Begins with this thread. Not signal-safe.
     pub fn new(thread: Thread) -> WatchedThread {
         WatchedThread {
-            installed: thread,
+            installed: Some(thread),
             now: thread,
             gauge: ThreadGauge::open(thread.tid()),
+            before: 0,
+        }
+    }
+
+    /// A thread whose work no other does. Its counters are looked up at each reading: there may be hundreds.
+    pub fn fixed(thread: Thread) -> WatchedThread {
+        WatchedThread {
+            installed: None,
+            now: thread,
+            gauge: ThreadGauge::unopened(thread.tid()),
             before: 0,
         }
     }
@@ -35,9 +46,9 @@ impl WatchedThread {
     /// Looks up which it is now; whether that is another one than before. Not for handlers.
     pub fn follow(&mut self) -> bool {
         #[cfg(target_vendor = "apple")]
-        {
-            let server = crate::platform::run_loop::served_by(self.installed);
-            let now = server.unwrap_or(self.installed);
+        if let Some(installed) = self.installed {
+            let server = crate::platform::run_loop::served_by(installed);
+            let now = server.unwrap_or(installed);
             if now != self.now {
                 let cpu = self.cpu();
                 self.now = now;

@@ -180,6 +180,16 @@ fn event(u: &mut Unstructured<'_>) -> Result<Event> {
                 extra: extra(u)?,
             })
         })?,
+        watched: maybe(u, |u| {
+            Ok(Watched {
+                name: u.arbitrary()?,
+                number: u.arbitrary()?,
+                pool: u.arbitrary()?,
+                at_rest: u.arbitrary()?,
+                stalled: u.arbitrary()?,
+                extra: extra(u)?,
+            })
+        })?,
         extra: extra(u)?,
     })
 }

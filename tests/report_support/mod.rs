@@ -78,6 +78,14 @@ pub fn full_report() -> Report {
             strikes: 5,
             extra: extra(5),
         }),
+        watched: Some(Watched {
+            name: "tokio".to_owned(),
+            number: Some(3),
+            pool: Some(16),
+            at_rest: Some(13),
+            stalled: Some(2),
+            extra: extra(7),
+        }),
         extra: extra(6),
     });
     report.threads = (0..3).map(thread).collect();

@@ -21,6 +21,8 @@ mod nested;
 mod pause;
 #[cfg(target_os = "linux")]
 mod ping;
+#[cfg(target_os = "linux")]
+mod threads;
 mod timelines;
 #[cfg(target_os = "linux")]
 mod watchdog;

@@ -32,6 +32,10 @@ nonisolated extension Recorder {
     /// Calls of ``Recorder/Heartbeat/begin()`` and ``Recorder/Heartbeat/end()`` by another thread than the watched one: they did
     /// nothing.
     public var strayBeats: UInt64 = 0
+    /// Threads that are watched now besides the main one.
+    public var watchedThreads: UInt64 = 0
+    /// Threads that are not watched because 256 were at the time.
+    public var refusedThreads: UInt64 = 0
 
     /// Makes counters that are all zero.
     public init() {}
@@ -50,6 +54,8 @@ nonisolated extension Recorder {
       isStalled = stats.stalled
       oversized = stats.oversized
       strayBeats = stats.stray_beats
+      watchedThreads = stats.watched_threads
+      refusedThreads = stats.refused_threads
     }
   }
 }

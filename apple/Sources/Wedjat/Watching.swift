@@ -44,6 +44,24 @@ nonisolated extension Recorder {
 
   private typealias PostFunction = @Sendable (_ beat: @escaping @Sendable () -> Void) -> Void
 
+  /// Watches the calling thread too, until ``unwatchThread()`` or its end. Reports of its stalls have `name`, cut after 64 bytes.
+  ///
+  /// The watch begins with the first beat. It is for a thread of your own, such as one with a run loop that renders. A dispatch
+  /// queue is no thread: it has another one each time.
+  ///
+  /// - Parameters:
+  ///   - timeout: Time without a beat that makes one strike, in seconds.
+  ///   - strikes: Strikes in a row that make a stall.
+  /// - Returns: The thread's heartbeat. It does nothing where the thread is not watched: it is already, or 256 threads are.
+  public func watchThread(named name: String, timeout: TimeInterval = 0.05, strikes: Int = 5) -> Heartbeat {
+    let milliseconds = UInt32(clamping: Int64(min(max(timeout, 0.001), 60) * 1000))
+    return Heartbeat(
+      beat: monitor.use { wedjat_watch_thread($0, name, milliseconds, UInt32(clamping: max(strikes, 1))) })
+  }
+
+  /// Ends the watch that ``watchThread(named:timeout:strikes:)`` began on the calling thread; nothing on any other.
+  public func unwatchThread() { monitor.use { wedjat_unwatch_thread($0) } }
+
   /// Calls `work` in a pause of the calling thread, such as for a dialog within a turn. Until it returns, only turns that
   /// begin within the pause can be stalls.
   ///

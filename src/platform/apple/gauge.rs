@@ -23,6 +23,11 @@ impl ThreadGauge {
         ThreadGauge { port: port as u32 }
     }
 
+    /// For one of many threads.
+    pub fn unopened(port: i32) -> ThreadGauge {
+        ThreadGauge::open(port)
+    }
+
     /// For the calling thread.
     pub fn current() -> ThreadGauge {
         // SAFETY: no arguments; the reference that it gives is this gauge's.

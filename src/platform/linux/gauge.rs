@@ -37,6 +37,26 @@ impl ThreadGauge {
         }
     }
 
+    /// For one of many threads: each reading opens the file that it needs, and closes it.
+    pub fn unopened(tid: i32) -> ThreadGauge {
+        let none = Kept::none;
+        ThreadGauge {
+            tid,
+            stat: none(),
+            schedstat: none(),
+            syscall: none(),
+            status: none(),
+        }
+    }
+
+    /// Reads a file of the thread's from its start.
+    fn read<'b>(&self, file: &Kept, name: &str, buffer: &'b mut [u8]) -> &'b [u8] {
+        match file.known().number {
+            ..0 => read_task(self.tid, name, buffer),
+            number => read_open(number, buffer),
+        }
+    }
+
     /// For the calling thread.
     pub fn current() -> ThreadGauge {
         // SAFETY: no arguments, always succeeds.
@@ -57,7 +77,7 @@ impl ThreadGauge {
     /// Source: `/proc/PID/schedstat`, second field (Documentation/scheduler/sched-stats.rst).
     pub fn delay(&self) -> u64 {
         let mut buffer = [0; 96];
-        let text = read_open(self.schedstat.known().number, &mut buffer);
+        let text = self.read(&self.schedstat, "schedstat", &mut buffer);
         let mut words = text.split(|&byte| byte == b' ');
         words.nth(1).and_then(number).unwrap_or(0)
     }
@@ -65,17 +85,17 @@ impl ThreadGauge {
     /// The kernel's letter for its state, as `R`, `S`, `D`, `T` (stopped), `t` (held by a tracer);
     /// `None` where unknown.
     pub fn state(&self) -> Option<u8> {
-        state_in(read_open(self.stat.known().number, &mut [0; 128]))
+        state_in(self.read(&self.stat, "stat", &mut [0; 128]))
     }
 
     /// The system call in which it is blocked; `None` while it runs or if unknown.
     pub fn blocked(&self) -> Option<Blocked> {
-        Blocked::parse(read_open(self.syscall.known().number, &mut [0; 256]))
+        Blocked::parse(self.read(&self.syscall, "syscall", &mut [0; 256]))
     }
 
     /// Returns the kind of wait of a thread in this [state](ThreadGauge::state).
     pub fn waits(&self, state: Option<u8>) -> Waits {
-        super::waits::of(state, read_open(self.syscall.known().number, &mut [0; 256]))
+        super::waits::of(state, self.read(&self.syscall, "syscall", &mut [0; 256]))
     }
 
     /// Returns true if it sleeps in a call in which run loops wait for events: `poll`, `select`, `epoll_wait`
@@ -100,7 +120,7 @@ impl ThreadGauge {
 
     /// Returns true if a debugger or another tracer is attached to it.
     pub fn traced(&self) -> bool {
-        is_traced_in(read_open(self.status.known().number, &mut [0; 1024]))
+        is_traced_in(self.read(&self.status, "status", &mut [0; 1024]))
     }
 }
 

@@ -110,6 +110,10 @@ section! {
         /// *else the one that crashed, or the main one*
         #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
         thread: Option<u64>,
+        /// The watched thread that stalled, unless it is the one that installed.
+        /// *else the thread that installed, or none*
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+        watched: Option<Watched> as Option<WatchedView<'a>>,
         /// Message of the panic or exception.
         /// *else none*
         #[serde(deserialize_with = "lenient")]
@@ -156,6 +160,33 @@ section! {
         /// *always; count*
         #[serde(deserialize_with = "lenient")]
         strikes: u64,
+    }
+}
+
+section! {
+    /// A watched thread besides the one that installed, and its pool when the stall was certain.
+    #[derive(Default)]
+    Watched, WatchedView<'a> {
+        /// The app's name for the thread, or for its pool.
+        /// *always*
+        #[serde(deserialize_with = "lenient")]
+        name: String as &'a str,
+        /// Number of the thread in its pool, from 1.
+        /// *else it is in no pool*
+        #[serde(deserialize_with = "lenient")]
+        number: Option<u64>,
+        /// Count of the threads of the pool.
+        /// *else it is in no pool; count*
+        #[serde(deserialize_with = "lenient")]
+        pool: Option<u64>,
+        /// Count of those that were at rest.
+        /// *else it is in no pool; count*
+        #[serde(deserialize_with = "lenient")]
+        at_rest: Option<u64>,
+        /// Count of those in a stall, this one among them.
+        /// *else it is in no pool; count*
+        #[serde(deserialize_with = "lenient")]
+        stalled: Option<u64>,
     }
 }
 

@@ -41,7 +41,10 @@ mod state;
 mod tasks;
 mod value;
 
-pub use event::{Event, EventKind, EventView, Signal, SignalView, Thresholds, ThresholdsView};
+pub use event::{
+    Event, EventKind, EventView, Signal, SignalView, Thresholds, ThresholdsView, Watched,
+    WatchedView,
+};
 pub(crate) use frame::Frames;
 pub use frame::{Found, Frame, Omitted, RawFrame, WalkEnd};
 pub(crate) use head::VERSION;

@@ -76,6 +76,7 @@ pub(super) fn each_extra(report: &mut Report, each: &mut dyn FnMut(&mut Extra)) 
     if let Some(event) = &mut report.event {
         extras.push(&mut event.extra);
         extras.extend(event.signal.iter_mut().map(|found| &mut found.extra));
+        extras.extend(event.watched.iter_mut().map(|found| &mut found.extra));
         extras.extend(event.thresholds.iter_mut().map(|found| &mut found.extra));
     }
     extras.extend(report.threads.iter_mut().map(|found| &mut found.extra));

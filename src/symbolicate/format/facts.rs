@@ -1,5 +1,7 @@
 //! Facts of a report besides its stacks, in words: the same for every format made for people.
 
+use std::fmt::Write as _;
+
 use super::json::value_json;
 use crate::report::model::{Event, EventKind, Os, Report, Signal, Value};
 use crate::report::time::nanos;
@@ -234,6 +236,19 @@ pub(super) fn words<'a>(
     ];
     let words = words.into_iter();
     words.filter_map(|(label, text)| Some((label, text?)))
+}
+
+/// The watched thread that stalled, and its pool: `tokio 3 of 16, not the main thread; 2 in a stall, 13 at rest`.
+pub(super) fn watched(event: &Event) -> Option<String> {
+    let watched = event.watched.as_ref()?;
+    let mut text = watched.name.clone();
+    let _ = (watched.number).map(|number| write!(text, " {number}"));
+    let _ = (watched.pool).map(|pool| write!(text, " of {pool}"));
+    text.push_str(", not the main thread");
+    if let (Some(stalled), Some(at_rest)) = (watched.stalled, watched.at_rest) {
+        let _ = write!(text, "; {stalled} in a stall, {at_rest} at rest");
+    }
+    Some(text)
 }
 
 /// When the stall began, by the monotonic clock: the report was begun when it was confirmed, as long after

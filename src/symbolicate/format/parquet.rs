@@ -72,13 +72,16 @@ impl ParquetFrame {
 
 /// Columns of text, in order.
 #[rustfmt::skip]
-const TEXTS: [&str; 21] = [
+const TEXTS: [&str; 22] = [
     "report", "id", "launch", "app", "version", "os", "os_version", "device", "arch", "type",
     "class", "signal", "exception", "message", "reason", "how", "group", "os_build", "title",
-    "blame", "ending",
+    "blame", "ending", "watched_thread",
 ];
 
-const NUMBERS: [&str; 3] = ["pid", "duration", "samples"];
+#[rustfmt::skip]
+const NUMBERS: [&str; 7] = [
+    "pid", "duration", "samples", "watched_number", "pool_threads", "pool_at_rest", "pool_stalled",
+];
 const FLAGS: [&str; 3] = ["fatal", "ended", "at_least"];
 const LISTS: [&str; 3] = ["stack", "damage", "breadcrumbs"];
 
@@ -91,6 +94,7 @@ impl Format for Parquet {
         let found = Findings::new(origin, of);
         let member = found.member;
         let about = found.thread.and_then(|at| of.threads.get(at));
+        let watched = event.and_then(|event| event.watched.as_ref());
         let context = report.context.as_ref();
         let frames = about.into_iter().flat_map(each);
         let frames = frames.map(|Blamed { physical, frame }| ParquetFrame {
@@ -131,6 +135,7 @@ impl Format for Parquet {
                 Some(found.title),
                 found.blame,
                 Some(member.ending),
+                watched.map(|watched| watched.name.clone()),
             ],
             // Spark reads no finer ones.
             time: member.time.and_then(|time| i64::try_from(time / 1000).ok()),
@@ -138,6 +143,10 @@ impl Format for Parquet {
                 Some(head.pid),
                 Some(nanos(member.duration)).filter(|duration| *duration > 0),
                 Some(samples.fold(0, u64::saturating_add)),
+                watched.and_then(|watched| watched.number),
+                watched.and_then(|watched| watched.pool),
+                watched.and_then(|watched| watched.at_rest),
+                watched.and_then(|watched| watched.stalled),
             ],
             flags: [
                 event.map(|event| event.fatal),

@@ -57,7 +57,7 @@ mod tests {
             let app = loom::thread::spawn(move || app.begin());
             let seen = Beat::NONE.begun().ended();
             while state.beat() == seen {
-                state.listen(seen, None, true, || ());
+                state.listen([(&*state, seen)].into_iter(), None, || ());
             }
             assert_eq!(state.beat().depth(), 1);
             app.join().unwrap();
@@ -83,7 +83,67 @@ mod tests {
                 if seen.depth() == 1 && seen.count() == 5 {
                     break;
                 }
-                state.listen(seen, None, true, || ());
+                state.listen([(&*state, seen)].into_iter(), None, || ());
+            }
+            app.join().unwrap();
+        });
+    }
+
+    /// Two threads rest, and the watchdog sleeps for good: the beat of either wakes it.
+    #[test]
+    fn model_a_beat_of_any_thread_wakes_the_watchdog() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let wake_up = loom::sync::Arc::new(super::Semaphore::new());
+            let new = || loom::sync::Arc::new(HeartbeatState::beside(&wake_up));
+            let states = [new(), new()];
+            let apps = [0, 1].map(|index: usize| {
+                let app = loom::sync::Arc::clone(&states[index]);
+                loom::thread::spawn(move || app.begin())
+            });
+            let rest = Beat::NONE.begun().ended();
+            let is_busy = |state: &HeartbeatState| state.beat() != rest;
+            while !states.iter().all(|state| is_busy(state)) {
+                let seen = states.iter().map(|state| (&**state, state.beat()));
+                let seen: Vec<_> = seen.collect();
+                if seen.iter().all(|(_, beat)| *beat != rest) {
+                    break;
+                }
+                states[0].listen(seen.iter().copied(), None, || ());
+            }
+            apps.into_iter().for_each(|app| app.join().unwrap());
+        });
+    }
+
+    /// A thread joins while the watchdog, which does not know it, sleeps for good: its first beat wakes the watchdog. So does
+    /// the end of the thread.
+    #[test]
+    fn model_a_thread_that_joins_and_ends_is_seen() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let wake_up = loom::sync::Arc::new(super::Semaphore::new());
+            let main = HeartbeatState::beside(&wake_up);
+            let other = loom::sync::Arc::new(HeartbeatState::beside(&wake_up));
+            let joins = loom::sync::Arc::clone(&other);
+            let app = loom::thread::spawn(move || {
+                joins
+                    .wake_request
+                    .swap(1, loom::sync::atomic::Ordering::SeqCst);
+                joins.install.swap(1, loom::sync::atomic::Ordering::SeqCst);
+                joins.begin();
+                joins.uninstall();
+                joins.wake();
+            });
+            let rest = Beat::NONE.begun().ended();
+            // It knows the thread from the wake-up on, and waits for its end.
+            while other.beat() == rest {
+                main.listen([(&main, rest)].into_iter(), None, || ());
+            }
+            while other.installed().is_some() {
+                let seen = [(&main, rest), (&*other, other.beat())];
+                main.listen(seen.into_iter(), None, || ());
             }
             app.join().unwrap();
         });

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::Heartbeat;
 use crate::platform::clock;
 use crate::platform::context::thread_pointer;
+use crate::trigger::own_time::OwnTime;
 
 /// The last report of the watched thread: a count of `begin`s and `end`s, how deep they nest, and
 /// which of the two was last.
@@ -92,10 +93,9 @@ impl Beat {
 /// the kernel runs there: a thread that waits, or whose time slice is over, has passed the kernel's fences.
 const SETTLES: u64 = 50_000_000;
 
-/// The words that both sides share. It is never freed: a heartbeat that outlives its monitor still
+/// The words that both sides share, of one watched thread. It is never freed: a heartbeat that outlives its monitor still
 /// finds it.
 #[derive(Debug)]
-#[cfg_attr(not(all(loom, test)), derive(Default))]
 #[repr(align(128))]
 pub struct HeartbeatState {
     pub(super) beat: AtomicU64,
@@ -106,18 +106,31 @@ pub struct HeartbeatState {
     /// The depths at which the thread has paused, the last one lowest, a byte each: its highest bit is set.
     pub(super) paused: AtomicU64,
     /// Count of the beats of other threads.
-    strays: AtomicU64,
+    pub(super) strays: AtomicU64,
     /// 1 once the app has reported that its launch is over.
     launched: AtomicU32,
-    pub(super) wake_up: Semaphore,
+    /// The recorder's own work on the thread.
+    pub(crate) own_time: OwnTime,
+    /// Ends the watchdog's wait; `None`: [`WAKE_UP`].
+    #[cfg(not(all(loom, test)))]
+    wake_up: Option<&'static Semaphore>,
+    #[cfg(all(loom, test))]
+    wake_up: loom::sync::Arc<Semaphore>,
 }
 
 /// The highest bit of a byte of [`HeartbeatState::paused`].
 const PAUSED: u64 = 0x80;
 
-/// The one heartbeat of the process, as there is one monitor.
+/// The bits in which installs of a state are counted; those above number the state in a [`Heartbeat::number`].
+pub(super) const INSTALLS: u32 = (1 << 20) - 1;
+
+/// Ends the wait of the process' watchdog.
 #[cfg(not(all(loom, test)))]
-pub static HEARTBEAT: HeartbeatState = HeartbeatState::new();
+static WAKE_UP: Semaphore = Semaphore::new();
+
+/// The heartbeat of the thread that installed the monitor.
+#[cfg(not(all(loom, test)))]
+pub static HEARTBEAT: HeartbeatState = HeartbeatState::with(None);
 /// loom's atomics cannot be made in a constant; its tests do not use this one.
 #[cfg(all(loom, test))]
 pub static HEARTBEAT: std::sync::LazyLock<HeartbeatState> =
@@ -126,7 +139,7 @@ pub static HEARTBEAT: std::sync::LazyLock<HeartbeatState> =
 impl HeartbeatState {
     /// With no beat yet, and no listener.
     #[cfg(not(all(loom, test)))]
-    pub const fn new() -> HeartbeatState {
+    pub(super) const fn with(wake_up: Option<&'static Semaphore>) -> HeartbeatState {
         HeartbeatState {
             beat: AtomicU64::new(0),
             wake_request: AtomicU32::new(0),
@@ -135,13 +148,27 @@ impl HeartbeatState {
             paused: AtomicU64::new(0),
             strays: AtomicU64::new(0),
             launched: AtomicU32::new(0),
-            wake_up: Semaphore::new(),
+            own_time: OwnTime::new(),
+            wake_up,
         }
+    }
+
+    /// One with a watchdog of its own.
+    #[cfg(all(any(test, feature = "internals"), not(all(loom, test))))]
+    #[allow(clippy::new_without_default, reason = "for tests")]
+    pub fn new() -> HeartbeatState {
+        HeartbeatState::with(Some(Box::leak(Box::new(Semaphore::new()))))
     }
 
     /// After one whole turn.
     #[cfg(all(loom, test))]
     pub fn new() -> HeartbeatState {
+        HeartbeatState::beside(&loom::sync::Arc::new(Semaphore::new()))
+    }
+
+    /// After one whole turn, with the watchdog of others.
+    #[cfg(all(loom, test))]
+    pub fn beside(wake_up: &loom::sync::Arc<Semaphore>) -> HeartbeatState {
         HeartbeatState {
             beat: AtomicU64::new(Beat::NONE.begun().ended().0),
             wake_request: AtomicU32::new(0),
@@ -150,8 +177,19 @@ impl HeartbeatState {
             paused: AtomicU64::new(0),
             strays: AtomicU64::new(0),
             launched: AtomicU32::new(0),
-            wake_up: Semaphore::new(),
+            own_time: OwnTime::new(),
+            wake_up: loom::sync::Arc::clone(wake_up),
         }
+    }
+
+    #[cfg(not(all(loom, test)))]
+    fn wake_up(&self) -> &'static Semaphore {
+        self.wake_up.unwrap_or(&WAKE_UP)
+    }
+
+    #[cfg(all(loom, test))]
+    fn wake_up(&self) -> &Semaphore {
+        &self.wake_up
     }
 
     /// Starts anew, with no beat yet, for the calling thread; heartbeats of earlier installs do nothing from now on.
@@ -163,29 +201,35 @@ impl HeartbeatState {
         self.paused.store(0, Ordering::SeqCst);
         self.strays.store(0, Ordering::SeqCst);
         self.launched.store(0, Ordering::SeqCst);
-        self.install
-            .store(install.wrapping_add(1), Ordering::SeqCst);
+        let install = install | 1;
+        self.install.store(install, Ordering::SeqCst);
         Heartbeat {
             state: self,
-            install: install.wrapping_add(1),
+            install,
         }
+    }
+
+    /// [`install`](Self::install) for a thread that a running watchdog does not know yet: its first beat wakes the watchdog.
+    pub(super) fn join(&'static self) -> Heartbeat {
+        let strays = self.strays();
+        let heart = self.install();
+        self.strays.store(strays, Ordering::Relaxed);
+        self.wake_request.store(1, Ordering::SeqCst);
+        heart
     }
 
     /// Turns all heartbeats into no-ops. Even numbers belong to no install.
     pub fn uninstall(&self) -> u32 {
-        let next = (self.install.load(Ordering::SeqCst) | 1).wrapping_add(1);
+        let next = ((self.install.load(Ordering::SeqCst) | 1) + 1) & INSTALLS;
         self.install.store(next, Ordering::SeqCst);
         next
     }
 
-    /// The heartbeat of the present install, if the calling thread is the one that is watched.
-    pub fn own(&'static self) -> Option<Heartbeat> {
-        let install = self.install.load(Ordering::Relaxed);
-        let is_installed = install % 2 == 1 && self.is_own();
-        is_installed.then_some(Heartbeat {
-            state: self,
-            install,
-        })
+    /// The present install; `None` while there is none.
+    #[inline]
+    pub fn installed(&self) -> Option<u32> {
+        let install = self.install.load(Ordering::Acquire);
+        (install % 2 == 1).then_some(install)
     }
 
     /// Returns true on the watched thread. No call, no system call.
@@ -257,12 +301,12 @@ impl HeartbeatState {
     }
 
     #[inline]
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.report(Beat::begun);
     }
 
     #[inline]
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.report(Beat::ended);
     }
 
@@ -273,7 +317,7 @@ impl HeartbeatState {
         let load = || self.wake_request.load(Ordering::Relaxed);
         // The model's store leaves the processor behind the load, but before a wait of that time is over.
         #[cfg(all(loom, test))]
-        let (buffer, request) = (self.wake_up.buffer.lock(), load());
+        let (buffer, request) = (self.wake_up().buffer.lock(), load());
         self.beat.store(beat.0, Ordering::Release);
         #[cfg(all(loom, test))]
         drop(buffer);
@@ -288,7 +332,7 @@ impl HeartbeatState {
     #[cold]
     fn wake_listener(&self) {
         if self.wake_request.swap(0, Ordering::SeqCst) != 0 {
-            self.wake_up.post();
+            self.wake();
         }
     }
 
@@ -297,41 +341,36 @@ impl HeartbeatState {
         Beat(self.beat.load(Ordering::SeqCst))
     }
 
-    /// Waits, on the watchdog's thread, until `deadline` (for ever without one), until it is
-    /// woken from elsewhere ([`HeartbeatState::wake`]), or, if `wake_on_beat`, until the next beat after `seen`.
-    /// It may return early; the caller looks again. `settled` is called before it sleeps without a time-out.
+    /// Waits, on the watchdog's thread, until `deadline` (for ever without one), until it is woken from elsewhere
+    /// ([`HeartbeatState::wake`]), or until the next beat of any of `threads` after the one that was last seen of it. All
+    /// of them have this state's watchdog. It may return early; the caller looks again. `settled` is called before it
+    /// sleeps without a time-out.
     // Every write to `wake_request` but the install's is a swap: for a plain store, loom knows too little of
     // the order between it and the other side's swap, and finds lost wake-ups that cannot happen.
-    pub fn listen(
+    pub fn listen<'s>(
         &self,
-        seen: Beat,
+        threads: impl Iterator<Item = (&'s HeartbeatState, Beat)> + Clone,
         deadline: Option<u64>,
-        wake_on_beat: bool,
         settled: impl FnOnce(),
     ) {
-        if wake_on_beat {
-            self.wake_request.swap(1, Ordering::SeqCst);
+        let is_quiet = || threads.clone().all(|(state, seen)| state.beat() == seen);
+        // A request that no beat answers stays: another thread may have the state by the time that the wait is over.
+        for (state, _) in threads.clone() {
+            state.wake_request.swap(1, Ordering::SeqCst);
         }
-        if !wake_on_beat || self.beat() == seen {
-            self.wait(seen, deadline, settled);
-        }
-        if wake_on_beat {
-            self.wake_request.swap(0, Ordering::SeqCst);
-        }
-    }
-
-    /// Without a deadline, waits for ever only if there is no beat after `seen` once stores have settled.
-    fn wait(&self, seen: Beat, deadline: Option<u64>, settled: impl FnOnce()) {
-        let first = deadline.unwrap_or_else(|| clock::monotonic().saturating_add(SETTLES));
-        let woken = self.wake_up.wait_until(first);
-        if deadline.is_none() && !woken && self.beat() == seen {
-            settled();
-            self.wake_up.wait();
+        if is_quiet() {
+            // Without a deadline it waits for ever only if there is no beat once stores have settled.
+            let first = deadline.unwrap_or_else(|| clock::monotonic().saturating_add(SETTLES));
+            let woken = self.wake_up().wait_until(first);
+            if deadline.is_none() && !woken && is_quiet() {
+                settled();
+                self.wake_up().wait();
+            }
         }
     }
 
     /// Wakes the watchdog. Signal-safe.
     pub fn wake(&self) {
-        self.wake_up.post();
+        self.wake_up().post();
     }
 }

@@ -118,6 +118,8 @@ impl Detector {
             Class::Blocked
         };
         StallInfo {
+            // The watchdog knows it.
+            thread: 0,
             start: Duration::from_nanos(start),
             lasted: Duration::from_nanos(lasted),
             class,

@@ -51,6 +51,18 @@ impl Detector {
         detector
     }
 
+    /// Begins with a thread that was at rest until its first beat, just before this observation.
+    pub fn resting(stall: &Stall, observation: Observation) -> Detector {
+        let mut detector = Detector::new(stall, observation);
+        detector.episode = None;
+        detector
+    }
+
+    /// Returns true while a stall lasts.
+    pub fn is_stalled(&self) -> bool {
+        self.episode.as_ref().is_some_and(|of| of.stalled)
+    }
+
     /// The first wait.
     pub fn first(&mut self) -> Next {
         self.next(self.last.now, self.last.now)
@@ -72,7 +84,11 @@ impl Detector {
         let steps = observation.beat.since(self.last.beat);
         let decision = match self.episode.take() {
             None => self.without_episode(observation, now, steps),
-            Some(episode) => self.with_episode(episode, observation, now, interval, steps),
+            Some(mut episode) => {
+                // The first observation of an episode may have left it unread.
+                episode.delay = episode.delay.or(observation.delay);
+                self.with_episode(episode, observation, now, interval, steps)
+            }
         };
         if steps > 0 || !observation.rests() {
             self.active = now;

@@ -40,6 +40,8 @@ words! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StallInfo {
+    /// The system's id of the thread that it is about.
+    pub thread: u64,
     /// Monotonic clock at its start; to within one time-out.
     pub start: Duration,
     /// Duration so far, without time that is not counted.

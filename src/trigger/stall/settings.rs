@@ -35,6 +35,9 @@ settings! {
         /// finds a wait for a lock that does not name its owner, as Rust's `Mutex`. An app that is idle before its first beat
         /// is then a stall.
         pub(crate) launch_waits: bool = false;
+        /// Sets whether the app cannot do without the thread (off by default): a launch that ends in a stall of it is
+        /// [`Stalled`](crate::store::HowEnded::Stalled). For the thread that installed this is always so.
+        pub(crate) essential: bool = false;
     }
 }
 

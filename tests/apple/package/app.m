@@ -118,6 +118,9 @@ int main(int argc, char **words) {
   pause_ms(500);
   wedjat_resume();
   wedjat_end(heart);
+  // The main thread is watched already.
+  wedjat_heartbeat none = wedjat_watch_thread(monitor, "main", 0, 0);
+  expect(none.install == 0, "a thread is watched once");
   wedjat_stats stats = {.size = sizeof stats};
   expect(wedjat_get_stats(monitor, &stats), "stats");
   puts(stats.stalls == 1 && stats.frames == 1 && frozen ? "one stall" : "not one stall");

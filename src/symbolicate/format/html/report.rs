@@ -8,7 +8,7 @@ use super::stack::stack;
 use crate::report::model::{Report, Thread};
 use crate::symbolicate::format::Style;
 use crate::symbolicate::format::facts::{
-    app_state, date_time, duration, lasted, os_text, recorder, signal_code, vitals, words,
+    app_state, date_time, duration, lasted, os_text, recorder, signal_code, vitals, watched, words,
 };
 use crate::symbolicate::format::findings::{kind_text, missing_lines};
 use crate::symbolicate::format::plain::escape;
@@ -91,6 +91,7 @@ fn facts(page: &mut String, origin: &str, report: &Report, member: &Member) {
         }
         let words = words(report, event, "Panicking thread", "Exception");
         facts.extend(words.map(|(label, text)| (label, text.to_owned())));
+        facts.extend(watched(event).map(|watched| ("Watched thread", watched)));
         facts.extend(lasted(report).map(|lasted| ("Duration", lasted)));
     }
     facts.push(("App", format!("{} {}", head.app.name, head.app.version)));

@@ -8,7 +8,7 @@ use std::io;
 use anstyle::Style as Paint;
 
 use super::facts::{
-    Moment, app_state, date_time, lasted, os_text, recorder, signal_code, vitals, words,
+    Moment, app_state, date_time, lasted, os_text, recorder, signal_code, vitals, watched, words,
 };
 use super::findings::{blame_text, kind_text, missing_lines, to_blame};
 use super::{Format, Style, plain};
@@ -153,6 +153,9 @@ impl TextPage<'_> {
         }
         for (label, text) in words(self.report, event, "Panicking Thread", "Name") {
             self.field(label, text);
+        }
+        if let Some(watched) = watched(event) {
+            self.field("Watched Thread", &watched);
         }
         self.blame();
         let mut threads = self.report.threads.iter();

@@ -1,0 +1,176 @@
+//! Watching threads besides the one that installed, and the watchdog, which the first thread that is watched starts.
+
+use std::io;
+use std::marker::PhantomData;
+
+use super::Misuse;
+use crate::platform::forked::{First, ForkLock, around_forks};
+use crate::platform::process_mark;
+use crate::trigger::heartbeat::{Refusal, Registry};
+use crate::trigger::watchdog::Watchdog;
+use crate::trigger::{Heartbeat, Stall};
+
+/// Starts the watchdog.
+type StartWatchdog = Box<dyn FnOnce() -> io::Result<Watchdog> + Send>;
+
+/// The watchdog of a monitor.
+enum WatchState {
+    /// There is no monitor.
+    Gone,
+    /// No thread is watched yet.
+    Waiting(StartWatchdog),
+    Running(Watchdog),
+}
+
+/// The watchdog of this process' monitor, and the mark of the process that it belongs to.
+static WATCH: ForkLock<(u32, WatchState)> = ForkLock::new((0, WatchState::Gone));
+
+/// A monitor is there. Its watchdog has yet to start.
+pub(super) fn prepare(start: StartWatchdog) {
+    static ONCE: First = First::new();
+    if ONCE.is_now() {
+        around_forks!(WATCH);
+    }
+    end();
+    if let Some(mut watch) = WATCH.lock() {
+        *watch = (process_mark(), WatchState::Waiting(start));
+    }
+}
+
+/// Starts the watchdog, if it has yet to start.
+///
+/// # Errors
+/// Memory or a thread that cannot be had.
+pub(super) fn start() -> io::Result<()> {
+    let mut watch = WATCH.lock().ok_or(Misuse::NoMonitor)?;
+    watch.1 = match std::mem::replace(&mut watch.1, WatchState::Gone) {
+        WatchState::Waiting(start) => WatchState::Running(start()?),
+        other => other,
+    };
+    Ok(())
+}
+
+/// Stops the watchdog. In a child of `fork` it is forgotten: its thread is the parent's.
+pub(super) fn end() {
+    let watch = WATCH.lock();
+    let watch = watch.map(|mut watch| std::mem::replace(&mut *watch, (0, WatchState::Gone)));
+    match watch {
+        Some((mark, watch)) if mark != process_mark() => std::mem::forget(watch),
+        watch => drop(watch),
+    }
+}
+
+/// Asks the watchdog; `None` while it does not run.
+pub(super) fn watchdog<T>(ask: impl FnOnce(&Watchdog) -> T) -> Option<T> {
+    match &WATCH.lock()?.1 {
+        WatchState::Running(watchdog) => Some(ask(watchdog)),
+        _ => None,
+    }
+}
+
+fn join(name: &str, is_pool: bool, stall: Stall) -> io::Result<Heartbeat> {
+    let is_child = WATCH.lock().is_some_and(|watch| {
+        let is_gone = matches!(watch.1, WatchState::Gone);
+        !is_gone && watch.0 != process_mark()
+    });
+    if is_child {
+        return Err(Misuse::Forked.into());
+    }
+    let heart = Registry
+        .join(name, is_pool, stall)
+        .map_err(|refusal| match refusal {
+            Refusal::NoMonitor => Misuse::NoMonitor,
+            Refusal::Watched => Misuse::ThreadWatched,
+            Refusal::Full => Misuse::TooManyThreads,
+        })?;
+    start().inspect_err(|_| heart.leave())?;
+    Ok(heart)
+}
+
+/// The watch of a thread, until it is dropped or the thread ends, see [`watch_thread`]. It stays on its thread.
+#[derive(Debug)]
+#[must_use = "dropping it ends the watch"]
+pub struct ThreadWatch {
+    heart: Heartbeat,
+    _same_thread: PhantomData<*const ()>,
+}
+
+impl ThreadWatch {
+    /// The thread's own heartbeat: `begin` when the thread has something to do, `end` when it is about to wait.
+    pub fn heartbeat(&self) -> Heartbeat {
+        self.heart
+    }
+}
+
+impl Drop for ThreadWatch {
+    fn drop(&mut self) {
+        self.heart.leave();
+    }
+}
+
+/// Watches the calling thread, besides the one that installed the [`Monitor`](crate::Monitor), until the guard is dropped, the
+/// thread ends, or the monitor is dropped. Reports of its stalls have `name`, cut after 64 bytes.
+///
+/// The watch begins with the first beat: a thread that has not beaten has no stall. A monitor without
+/// [`stall`](crate::MonitorBuilder::stall) watches such threads too. 256 threads are watched at once.
+///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("wedjat-watch-thread-{}", std::process::id()));
+/// # let monitor = wedjat::Monitor::builder("MyApp", "1").directory(&dir).install()?;
+/// # fn draw() {}
+/// let render = std::thread::spawn(|| -> std::io::Result<()> {
+///     let watch = wedjat::watch_thread("render", wedjat::Stall::default())?;
+///     for _frame in 0..3 {
+///         watch.heartbeat().turn(|| draw());
+///     }
+///     Ok(())
+/// });
+/// render.join().expect("no panic")?;
+/// # drop(monitor);
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`Misuse`]: there is no monitor, the thread is watched already, or 256 threads are
+/// ([`Stats::refused_threads`](crate::Stats::refused_threads) counts these). Also if the watchdog cannot start.
+pub fn watch_thread(name: &str, stall: Stall) -> io::Result<ThreadWatch> {
+    Ok(ThreadWatch {
+        heart: join(name, false, stall)?,
+        _same_thread: PhantomData,
+    })
+}
+
+/// [`watch_thread`] for those who cannot keep a guard.
+#[cfg(feature = "ffi")]
+pub(crate) fn watch_for_c(name: &str, stall: Stall) -> Option<Heartbeat> {
+    join(name, false, stall).ok()
+}
+
+/// Watches the calling thread until it ends, as a member of the pool `name`. The beats are [`begin`](crate::threads::begin) and
+/// [`end`](crate::threads::end). Does nothing without a monitor, on a thread that is watched, or where 256 threads are watched
+/// ([`Stats::refused_threads`](crate::Stats::refused_threads) counts these).
+///
+/// Members have numbers from 1 on. A pool has one [`RateLimit`](crate::RateLimit). A report of a stall says how many other members
+/// were in a stall or at rest. A member that has never beaten, such as a thread for blocking calls, has no stall.
+///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("wedjat-enter-{}", std::process::id()));
+/// # let monitor = wedjat::Monitor::builder("MyApp", "1").directory(&dir).install()?;
+/// use wedjat::{Stall, threads};
+/// // tokio: `.on_thread_start(…)`, `.on_thread_unpark(threads::begin)`, `.on_thread_park(threads::end)`
+/// let worker = std::thread::spawn(|| {
+///     threads::enter("worker", Stall::default());
+///     threads::begin();
+///     // … handles what there is to do …
+///     threads::end();
+/// });
+/// # worker.join().unwrap();
+/// # assert_eq!(monitor.stats().watched_threads, 0);
+/// # drop(monitor);
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn enter(name: &str, stall: Stall) {
+    let _ = join(name, true, stall);
+}

@@ -1,0 +1,261 @@
+//! One watched thread, as the watchdog's thread sees it: its observations and its detector.
+
+use super::own_delay::OwnDelay;
+use super::schedule;
+use super::watcher::Subject;
+use crate::platform::{Thread, clock};
+use crate::report::time::nanos;
+use crate::trigger::heartbeat::{Beat, HeartbeatState, Registry, WatchedMember};
+use crate::trigger::own_time::Seen;
+use crate::trigger::stall::{Decision, Detector, Held, Next, Observation, Stall};
+use crate::trigger::watched_thread::WatchedThread;
+
+/// An observation that comes so much after it was due came late, nanoseconds.
+const LATE: u64 = 10_000_000;
+
+/// A watched thread.
+pub(super) struct Seat {
+    /// 0 for the thread that installed.
+    index: usize,
+    state: &'static HeartbeatState,
+    /// `None` for the thread that installed.
+    member: Option<WatchedMember>,
+    essential: bool,
+    timeout: u64,
+    watched: WatchedThread,
+    own_time: Seen,
+    detector: Detector,
+    next: Next,
+    last: Beat,
+    decision: Decision,
+    /// True once nothing is left to watch.
+    has_left: bool,
+}
+
+impl Seat {
+    /// The thread that installed, at its launch.
+    pub fn main(state: &'static HeartbeatState, thread: Thread, stall: &Stall) -> Box<Seat> {
+        let watched = WatchedThread::new(thread);
+        let (boot, now) = (clock::boottime(), clock::monotonic());
+        let first = Observation {
+            now,
+            due: now,
+            boot,
+            cpu: watched.cpu(),
+            delay: Some(watched.gauge().delay()),
+            ..Observation::default()
+        };
+        let (beat, detector) = (state.beat(), Detector::new(stall, first));
+        Box::new(Seat::new((state, beat), watched, stall, detector))
+    }
+
+    /// Another thread, which was at rest until its first beat, just now.
+    pub fn member(index: usize, state: &'static HeartbeatState, member: WatchedMember) -> Seat {
+        let watched = WatchedThread::fixed(member.thread);
+        let (boot, now) = (clock::boottime(), clock::monotonic());
+        let first = Observation {
+            now,
+            due: now,
+            boot,
+            cpu: watched.cpu(),
+            launched: true,
+            ..Observation::default()
+        };
+        let detector = Detector::resting(&member.stall, first);
+        Seat {
+            index,
+            essential: member.stall.essential,
+            ..Seat::new((state, Beat::NONE), watched, &member.stall, detector)
+        }
+        .with(member)
+    }
+
+    fn new(
+        (state, last): (&'static HeartbeatState, Beat),
+        watched: WatchedThread,
+        stall: &Stall,
+        mut detector: Detector,
+    ) -> Seat {
+        Seat {
+            index: 0,
+            state,
+            member: None,
+            essential: true,
+            timeout: nanos(stall.timeout),
+            watched,
+            own_time: state.own_time.seen(),
+            next: detector.first(),
+            detector,
+            last,
+            decision: Decision::Nothing,
+            has_left: false,
+        }
+    }
+
+    fn with(mut self, member: WatchedMember) -> Seat {
+        self.member = Some(member);
+        self
+    }
+
+    pub fn is_main(&self) -> bool {
+        self.member.is_none()
+    }
+
+    /// Returns true if it is the thread that this install of the state is for.
+    pub fn is_of(&self, state: &HeartbeatState, install: u32) -> bool {
+        let same = |member: &WatchedMember| member.install == install;
+        std::ptr::eq(self.state, state) && self.member.as_ref().is_some_and(same)
+    }
+
+    /// Returns true for a thread, or a member of the pool, of this name.
+    pub fn is_named(&self, name: &str) -> bool {
+        let named = |member: &WatchedMember| &*member.name == name;
+        self.member.as_ref().is_some_and(named)
+    }
+
+    pub fn state(&self) -> &'static HeartbeatState {
+        self.state
+    }
+
+    /// The beat at the last observation.
+    pub fn last_beat(&self) -> Beat {
+        self.last
+    }
+
+    pub fn next(&self) -> &Next {
+        &self.next
+    }
+
+    pub fn watched(&mut self) -> &mut WatchedThread {
+        &mut self.watched
+    }
+
+    pub fn is_stalled(&self) -> bool {
+        self.detector.is_stalled()
+    }
+
+    pub fn has_left(&self) -> bool {
+        self.has_left
+    }
+
+    /// The thread, as a watcher needs to know it.
+    pub fn subject(&self) -> Subject {
+        let member = self.member.as_ref();
+        Subject {
+            index: self.index,
+            thread: self.watched.thread(),
+            name: member.map(|member| member.name.clone()),
+            number: member.map_or(0, |member| member.number),
+            essential: self.essential,
+            pool: [0; 3],
+        }
+    }
+
+    /// It is observed by this time.
+    pub fn is_due_by(&mut self, due: Option<u64>) {
+        self.next.due = due;
+    }
+
+    /// It is not observed before this time.
+    pub fn postpone(&mut self, now: u64) {
+        self.next.due = self.next.due.map(|due| due.max(now));
+    }
+
+    /// Returns true if it is to be observed at this wake-up.
+    pub fn is_due(&self, now: u64) -> bool {
+        let woken = self.next.wake_on_beat && self.state.beat() != self.last;
+        let due = self.next.due;
+        woken || self.is_gone() || due.is_some_and(|due| schedule::is_due(due, self.timeout, now))
+    }
+
+    /// Returns true if the app has ended the watch.
+    fn is_gone(&self) -> bool {
+        let install = self.state.installed();
+        (self.member.as_ref()).is_some_and(|member| install != Some(member.install))
+    }
+
+    /// What to do after the last observation, once.
+    pub fn decision(&mut self) -> Option<Decision> {
+        let decision = std::mem::replace(&mut self.decision, Decision::Nothing);
+        (decision != Decision::Nothing).then_some(decision)
+    }
+
+    /// Observes the thread. `worked`: see [`Observation::worked`].
+    pub fn observe(&mut self, worked: u64, own: &mut OwnDelay) {
+        let mut observation = self.look(own);
+        if self.is_main() {
+            observation.worked = worked;
+        }
+        if self.is_gone() {
+            // Another thread may have its state by now.
+            (observation.held, observation.beat) = (Held::Ended, self.last);
+        }
+        if let (Held::Ended, Some(member)) = (observation.held, &self.member) {
+            // It may have ended without its destructors.
+            Registry.leave(self.state, member.install);
+            self.has_left = true;
+        }
+        self.last = observation.beat;
+        (self.decision, self.next) = self.detector.observe(&observation);
+    }
+
+    /// The monitor goes.
+    pub fn give_up(&mut self, own: &mut OwnDelay) {
+        let observation = self.look(own);
+        self.decision = self.detector.stop(&observation);
+    }
+
+    fn look(&mut self, own: &mut OwnDelay) -> Observation {
+        let (last, due) = (self.last, self.next.due);
+        let beat = self.state.beat();
+        let (boot, now) = (clock::boottime(), clock::monotonic());
+        let mut observation = Observation {
+            now,
+            boot,
+            due: due.unwrap_or(now).min(now),
+            beat,
+            launched: !self.is_main() || self.state.launched(),
+            ..Observation::default()
+        };
+        let own_time = self.state.own_time.seen();
+        if own_time.at_work_since(std::mem::replace(&mut self.own_time, own_time)) {
+            observation.held = Held::Recorder;
+        }
+        if beat.idle() {
+            if beat != last {
+                observation.cpu = self.watched.cpu();
+                observation.own_delay = own.at(now, due);
+            }
+            return observation;
+        }
+        if beat == last {
+            self.watched.follow();
+        }
+        observation.cpu = self.watched.cpu();
+        observation.own_delay = own.at(now, due);
+        // It runs. What follows costs more, and is of use only when it stands nearly still.
+        let runs = match self.is_main() {
+            true => beat.since(last) > 2,
+            false => beat != last,
+        };
+        if runs {
+            return observation;
+        }
+        let watched = self.watched.gauge();
+        observation.delay = Some(watched.delay());
+        let state = watched.state();
+        if self.watched.has_ended(state) {
+            observation.held = Held::Ended;
+        } else if matches!(state, Some(b'T' | b't')) {
+            observation.held = Held::Stopped;
+        } else if observation.held == Held::No && beat.nested() && watched.waits_for_events() {
+            observation.held = Held::Modal;
+        } else if beat == Beat::NONE {
+            observation.waits = watched.waits(state);
+        }
+        if observation.held == Held::Stopped || now > observation.due.saturating_add(LATE) {
+            observation.traced = watched.traced();
+        }
+        observation
+    }
+}
