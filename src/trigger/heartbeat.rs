@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering;
 
 #[cfg(feature = "internals")]
 pub use registry::THREADS;
+pub(crate) use registry::as_recorder;
 pub(crate) use registry::{Refusal, Registry, WatchedMember};
 pub use registry::{own, own_state};
 pub use state::{Beat, HEARTBEAT, HeartbeatState};

@@ -5,8 +5,6 @@ use loom::sync::atomic::{AtomicU32, Ordering};
 #[cfg(not(all(loom, test)))]
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::heartbeat::own_state;
-
 /// Counts of the times at which the recorder began and ended work on one thread.
 #[derive(Debug)]
 pub(crate) struct OwnTime {
@@ -28,14 +26,8 @@ impl Seen {
     }
 }
 
-/// Runs work of the recorder on the calling thread.
-pub(crate) fn take<T>(work: impl FnOnce() -> T) -> T {
-    let _ended = own_state().map(|state| state.own_time.begin());
-    work()
-}
-
 /// Work of the recorder, until it is dropped.
-struct Working<'a>(&'a OwnTime);
+pub(crate) struct Working<'a>(&'a OwnTime);
 
 impl Drop for Working<'_> {
     fn drop(&mut self) {
@@ -60,7 +52,8 @@ impl OwnTime {
         }
     }
 
-    fn begin(&self) -> Working<'_> {
+    /// Begins work of the recorder.
+    pub fn begin(&self) -> Working<'_> {
         self.begun.fetch_add(1, Ordering::Release);
         Working(self)
     }

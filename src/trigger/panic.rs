@@ -4,8 +4,8 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::crash;
+use super::heartbeat::as_recorder;
 use super::loss::{LOSSES, LossReason};
-use super::own_time;
 use crate::platform::forked::First;
 use crate::platform::text::FixedText;
 use crate::platform::{Thread, folder, process_id};
@@ -136,7 +136,7 @@ pub(crate) fn install(handler: OnPanic) {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             // Neither is the app's turn: to name the frames of a backtrace may take seconds.
-            own_time::take(|| {
+            as_recorder(|| {
                 noted(info);
                 before(info);
             });
@@ -183,7 +183,7 @@ fn noted(info: &std::panic::PanicHookInfo<'_>) {
 fn report(handler: *mut (), message: &str, location: &str) {
     // SAFETY: only `install` stores a pointer that is not null, and it is an `OnPanic`.
     let handler = unsafe { std::mem::transmute::<*mut (), OnPanic>(handler) };
-    let report = own_time::take(|| handler(&Panic { message, location }));
+    let report = as_recorder(|| handler(&Panic { message, location }));
     if let Some(note) = own_note() {
         note.report = report;
     }

@@ -65,6 +65,12 @@ pub fn own() -> Option<Heartbeat> {
     Some(Heartbeat { state, install })
 }
 
+/// Runs work of the recorder on the calling thread: it is no stall of the app's.
+pub(crate) fn as_recorder<T>(work: impl FnOnce() -> T) -> T {
+    let _working = own_state().map(|state| state.own_time.begin());
+    work()
+}
+
 /// The state with this index: 0 is that of the thread that installed, which any index out of range is too.
 pub(super) fn state_at(index: u32) -> &'static HeartbeatState {
     let index = (index as usize).checked_sub(1);

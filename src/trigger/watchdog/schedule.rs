@@ -34,7 +34,7 @@ mod tests {
             woken += usize::from(now > 100 * MS);
             for (index, timeout) in timeouts.iter().enumerate() {
                 if is_due(due[index], *timeout, now) {
-                    let since = (now - seen[index]) as f64 / *timeout as f64;
+                    let since = now.saturating_sub(seen[index]) as f64 / *timeout as f64;
                     longest = longest.max(since);
                     (seen[index], due[index]) = (now, now + timeout);
                 }
