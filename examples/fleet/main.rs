@@ -5,6 +5,7 @@
 //! symbolicate --debug DIR/debug --top 10 DIR/reports
 //! cargo run --release --example fleet -- score DIR
 //! cargo run --release --example fleet -- measure REPORTS SEED...
+//! cargo run --release --example fleet -- frameworks DIR REPORTS FILES [SEED]
 //! ```
 //!
 //! `--language plain|async|async-lines|cpp` says what the app is written in: Rust of plain functions (the default), of
@@ -16,10 +17,12 @@
 //! devices, samples of which some show something else, some reports cut or damaged. `truth.tsv` says
 //! which report is of which stall. `score` reads them back through the symbolicator, and prints precision and
 //! recall over all pairs of reports. `measure` does both for each seed, in a folder that it removes; its exit status says
-//! whether both are 0.97 or more for all of them.
+//! whether both are 0.97 or more for all of them. `frameworks` writes reports of 100 frames over 20 frameworks, which have so
+//! many debug files in all their versions (`cc` is needed): for measurements of time and memory.
 
 mod app;
 mod cpp;
+mod frameworks;
 mod random;
 mod rust;
 mod score;
@@ -54,6 +57,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             fleet.write(Path::new(folder))
         }
+        ["frameworks", folder, count, files, ..] => frameworks::write(
+            Path::new(folder),
+            count.parse()?,
+            files.parse::<usize>()?.max(1),
+            number(4, 1)?,
+        ),
         ["score", folder] => score::score(Path::new(folder)).map(drop),
         ["measure", count, ref seeds @ ..] if !seeds.is_empty() => {
             let seeds: Vec<u64> = seeds
@@ -64,7 +73,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         _ => Err(
             "fleet [--language NAME] write DIR REPORTS [SEED] [REPORTS-PER-FILE], or fleet score DIR, \
-                  or fleet measure REPORTS SEED..."
+                  or fleet measure REPORTS SEED..., or fleet frameworks DIR REPORTS FILES [SEED]"
                 .into(),
         ),
     }

@@ -1,34 +1,28 @@
 //! Debug files by UUID or build id: those that were given, and on Linux those of the system.
 
+mod finding;
+mod open_images;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
 
 use super::Error;
-use super::debug_info::debug_file::{DebugFile, DebugFileOptions, Learned};
-use super::files::bytes::SharedBytes;
+use super::debug_info::debug_file::{DebugFileOptions, Learned};
+use super::files::apple_places::ApplePlaces;
 use super::files::cache::Cache;
-use super::files::dyld_cache;
-use super::files::links::is_system_library;
-use super::files::object_file::{self, ObjectFile};
+use super::files::debug_map;
+use super::files::object_file;
 use super::files::search::{self, FolderWalk, ObjectSummary};
 use super::frame::id_text;
-use super::image_files::{ImageFiles, has_dwarf};
+use super::image_files::ImageFiles;
 use super::lock;
 use crate::report::model::Image;
-
-/// Memory that open images may take, roughly, besides what is mapped of their files. A file that is mapped needs no
-/// descriptor.
-const OPEN_BYTES: usize = 256 << 20;
-/// Images without a file that are known to have none.
-const KNOWN_IMAGES: usize = 1 << 14;
-/// Look-ups of images after which their memory is summed up again: it grows with use.
-const WEIGH_EVERY: u64 = 256;
+use open_images::{KNOWN_IMAGES, OpenImages, WEIGH_EVERY};
 
 /// The folders and files that are searched for debug information, and the results so far. `Send + Sync`.
 pub struct DebugFiles {
@@ -38,6 +32,9 @@ pub struct DebugFiles {
     names: FxHashMap<OsString, BTreeSet<Vec<u8>>>,
     /// Images given by their own path that have nothing to name functions by.
     nameless: Vec<FoundObject>,
+    /// The paths that were added.
+    given: Vec<PathBuf>,
+    apple: ApplePlaces,
     follow_links: bool,
     max_size: u64,
     open: Mutex<OpenImages>,
@@ -70,43 +67,6 @@ impl FoundObject {
     }
 }
 
-/// The images in use, and when each was used last.
-struct OpenImages {
-    images: FxHashMap<(Vec<u8>, String), OpenImage>,
-    clock: u64,
-    limit: usize,
-    /// What is known of each file that was opened, by its path and id.
-    learned: FxHashMap<(PathBuf, Vec<u8>), Arc<Mutex<Learned>>>,
-}
-
-impl OpenImages {
-    /// Closes those that were not used for longest, until the others are within the limits, but never `keep`.
-    fn make_room(&mut self, keep: &(Vec<u8>, String)) {
-        if self.images.len() > KNOWN_IMAGES {
-            self.images.retain(|_, (files, _)| files.is_some());
-        }
-        let is_open = |(key, (files, used)): (&(Vec<u8>, String), &OpenImage)| {
-            let weight = files.as_ref()?.weight();
-            Some((*used, weight, key.clone()))
-        };
-        let mut open: Vec<_> = self.images.iter().filter_map(is_open).collect();
-        open.sort_unstable();
-        let (mut count, mut bytes) = (open.len(), open.iter().map(|of| of.1).sum::<usize>());
-        for (_, weight, key) in open {
-            if count <= self.limit && bytes <= OPEN_BYTES {
-                return;
-            }
-            if key != *keep {
-                self.images.remove(&key);
-                (count, bytes) = (count - 1, bytes.saturating_sub(weight));
-            }
-        }
-    }
-}
-
-/// An image's files (`None` if it has no file), and when they were used last.
-type OpenImage = (Option<Arc<ImageFiles>>, u64);
-
 /// The result of [`DebugFiles::add`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -138,6 +98,8 @@ impl DebugFiles {
             index: BTreeMap::new(),
             names: FxHashMap::default(),
             nameless: Vec::new(),
+            given: Vec::new(),
+            apple: ApplePlaces::default(),
             follow_links: false,
             max_size: u64::MAX,
             open: Mutex::new(open),
@@ -153,8 +115,9 @@ impl DebugFiles {
     }
 
     /// Also looks where nobody pointed to, if `system` is true: at the path of an image in the system's folders of
-    /// libraries, in `/usr/lib/debug`, and at the paths of further files that a debug file names. On by default; a
-    /// back end that reads strangers' reports turns it off.
+    /// libraries, in `/usr/lib/debug`, at the paths of further files that a debug file names, for a dSYM beside a
+    /// binary that was added, by Spotlight (`mdfind`), and in Xcode's folders of archives, products and devices. On by
+    /// default; a back end that reads strangers' reports turns it off.
     ///
     /// A report's own path elsewhere is never looked at. A program that names its own frames adds
     /// [`current_exe`](std::env::current_exe).
@@ -250,7 +213,9 @@ impl DebugFiles {
                 self.nameless.extend(images);
             }
             added.objects += self.add_objects(path, objects);
+            added.damaged.extend(debug_map::hint(path));
         }
+        self.given.push(path.to_owned());
         lock(&self.open).images.clear();
         Ok(added)
     }
@@ -304,11 +269,12 @@ impl DebugFiles {
     pub(crate) fn open_listed(&self, image: &FoundObject) -> Option<Arc<ImageFiles>> {
         let ObjectSummary { id, arch, .. } = &image.object;
         if self.index.contains_key(id) && !id.is_empty() {
-            return self.find(&Image {
+            let image = Image {
                 id: id.clone(),
                 name: image.name().into_owned(),
                 ..Image::default()
-            });
+            };
+            return self.find(&image, None);
         }
         let mut objects = object_file::open(&image.path).ok()?.into_iter();
         let object = objects.find(|object| object.id == *id && object.arch == *arch)?;
@@ -339,10 +305,11 @@ impl DebugFiles {
     }
 
     /// Returns the files that name addresses of `image`; `None` if no file was found.
-    pub(crate) fn find(&self, image: &Image) -> Option<Arc<ImageFiles>> {
+    /// `build` is that of the system that it ran on.
+    pub(crate) fn find(&self, image: &Image, build: Option<&str>) -> Option<Arc<ImageFiles>> {
         let hash = image.text_hash.as_ref().filter(|_| image.id.is_empty());
-        let build = hash.unwrap_or(&image.id);
-        let key = (build.clone(), image.name.clone());
+        let id = hash.unwrap_or(&image.id);
+        let key = (id.clone(), image.name.clone());
         {
             let mut open = lock(&self.open);
             open.clock += 1;
@@ -356,7 +323,7 @@ impl DebugFiles {
             }
         }
         // Without the lock: opening may take a while, and another thread may want another image.
-        let files = self.open_image(image).map(Arc::new);
+        let files = self.open_image(image, build).map(Arc::new);
         let mut open = lock(&self.open);
         let clock = open.clock;
         let entry = open.images.entry(key.clone());
@@ -366,122 +333,4 @@ impl DebugFiles {
         }
         files
     }
-
-    fn open_image(&self, image: &Image) -> Option<ImageFiles> {
-        let mut files: Vec<DebugFile> = Vec::new();
-        let take = |path: &Path, files: &mut Vec<DebugFile>| {
-            if image.id.is_empty() || files.iter().any(|file| file.object().path == path) {
-                return;
-            }
-            let found = open_by_id(path, &image.id).ok().flatten();
-            files.extend(found.and_then(|object| self.debug_file(object)));
-        };
-        for entry in self.entries(&image.id) {
-            if image.id.is_empty() && image.text_hash.is_some() {
-                files.extend(self.without_id(&entry.path, image));
-            }
-            take(&entry.path, &mut files);
-        }
-        if self.options.search {
-            let own = Path::new(&image.name);
-            if is_system_library(own) {
-                if image.id.is_empty() && image.text_hash.is_some() {
-                    files.extend(self.without_id(own, image));
-                }
-                take(own, &mut files);
-            }
-            if !has_dwarf(&files) {
-                let path = search::build_id_path(Path::new(search::SYSTEM), &image.id);
-                take(&path, &mut files);
-            }
-            if !has_dwarf(&files) {
-                let linked = files.iter().find_map(|file| search::linked(file.object()));
-                let linked = linked.or_else(|| self.linked_by_nameless(image));
-                files.extend(linked.and_then(|object| self.debug_file(object)));
-            }
-        }
-        #[cfg(feature = "debuginfod")]
-        if let Some(servers) = self.debuginfod.as_ref().filter(|_| !has_dwarf(&files))
-            && let Some(path) = servers.find(&image.id)
-        {
-            take(&path, &mut files);
-        }
-        files.sort_by_key(|file| !file.object().has_dwarf);
-        (!files.is_empty()).then(|| ImageFiles::new(files))
-    }
-
-    /// The debug file that a given image links to, which has nothing to name functions by itself.
-    fn linked_by_nameless(&self, image: &Image) -> Option<ObjectFile> {
-        let given = self.nameless.iter();
-        let mut same = given.filter(|given| given.object.id == image.id);
-        same.find_map(|given| {
-            let object = match image.id.is_empty() {
-                true => object_file::open(&given.path).ok()?.into_iter().next()?,
-                false => open_by_id(&given.path, &image.id).ok().flatten()?,
-            };
-            is_what_ran(&object, image).then(|| search::linked(&object))?
-        })
-    }
-
-    /// The objects of this id; of a build id's front, as far as it goes for a GUID, those of the whole.
-    fn entries(&self, id: &[u8]) -> impl Iterator<Item = &FoundObject> {
-        let known = self.index.get(id);
-        let longer = self
-            .index
-            .range::<[u8], _>((Bound::Excluded(id), Bound::Unbounded));
-        let longer = longer.take_while(|(other, _)| other.starts_with(id));
-        let longer = longer.filter(move |(other, _)| known.is_none() && is_front(id, other));
-        known
-            .into_iter()
-            .chain(longer.map(|(_, entries)| entries))
-            .flatten()
-    }
-
-    /// The image in this file, where neither it nor the report knows an id: its text must be the one
-    /// that ran, if the report says which that was.
-    fn without_id(&self, path: &Path, image: &Image) -> Option<DebugFile> {
-        let object = object_file::open(path).ok()?.into_iter().next()?;
-        let is_it = object.id.is_empty() && is_what_ran(&object, image);
-        is_it.then(|| self.debug_file(object))?
-    }
-
-    /// The object at work; `None` if it is not within [`max_size`](DebugFiles::max_size).
-    fn debug_file(&self, object: ObjectFile) -> Option<DebugFile> {
-        let has_room = |of: &ObjectFile| of.unpacked.max(of.bytes.len() as u64) <= self.max_size;
-        let object = Some(object).filter(has_room)?;
-        let sup = self.dwz_file(&object).filter(has_room);
-        let key = (object.path.clone(), object.id.clone());
-        let learned = lock(&self.open).learned.entry(key).or_default().clone();
-        let options = self.options.clone();
-        Some(DebugFile::new(object, sup, options, learned))
-    }
-
-    /// Places that a debug file's dwz file may be at, by what was added.
-    fn dwz_file(&self, object: &ObjectFile) -> Option<ObjectFile> {
-        let (_, id) = object.altlink.as_ref()?;
-        let entries = self.index.get(id).into_iter().flatten();
-        let entries = entries.map(|entry| entry.path.clone());
-        search::dwz_file(object, entries.collect(), self.options.search)
-    }
-}
-
-/// Returns true if the text of an object is the one that ran, if the report has its hash.
-fn is_what_ran(object: &ObjectFile, image: &Image) -> bool {
-    let ran = image.text_hash.as_deref();
-    ran.is_none_or(|ran| object.text_hash().is_some_and(|hash| hash == *ran))
-}
-
-/// The object in a file that has this UUID or build id.
-fn open_by_id(path: &Path, id: &[u8]) -> Result<Option<ObjectFile>, Error> {
-    let bytes = SharedBytes::map(path)?;
-    if object_file::is_shared_cache(&bytes) {
-        return dyld_cache::image(path, &bytes, id);
-    }
-    let mut objects = object_file::open_bytes(path, bytes)?.into_iter();
-    Ok(objects.find(|object| object.id == id || is_front(id, &object.id)))
-}
-
-/// Returns true if `id` is what fits into a GUID of a longer build id: other recorders have no more of it.
-fn is_front(id: &[u8], build_id: &[u8]) -> bool {
-    id.len() == 16 && build_id.len() > 16 && build_id.starts_with(id)
 }

@@ -48,6 +48,7 @@ mod redact;
 mod samples;
 mod swift_name;
 mod symbolicator;
+mod system_paths;
 
 pub use addresses::{Addresses, Ambiguous};
 pub use debug_files::{Added, DebugFiles};

@@ -36,7 +36,12 @@ fn server(id: &[u8], body: Vec<u8>) -> (String, Arc<Mutex<Vec<String>>>) {
             let request = lines.next().unwrap().unwrap();
             while lines.next().is_some_and(|line| !line.unwrap().is_empty()) {}
             let path = request.split(' ').nth(1).unwrap().to_owned();
-            let found = path == format!("/buildid/{hex}/debuginfo");
+            let found = [
+                format!("/buildid/{hex}/debuginfo"),
+                format!("/unified/{}/{}/debuginfo", &hex[..2], &hex[2..]),
+                format!("/symsrv/_.debug/elf-buildid-sym-{hex}/_.debug"),
+            ]
+            .contains(&path);
             log.lock().unwrap().push(path);
             let (status, body) = if found {
                 ("200 OK", &body[..])
@@ -127,6 +132,22 @@ fn a_stripped_program_is_named_by_what_the_server_gives_in_one_request() {
         assert!(result.missing.is_empty());
     }
     assert_eq!(requests.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn a_store_of_files_has_them_by_its_own_layout() {
+    for layout in ["unified", "symsrv"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (debug, id, report) = program(folder.path());
+        let (url, requests) = server(&id, debug);
+        let store = format!("{layout}+{url}/{layout}");
+        let cache = folder.path().join("cache");
+        for _ in 0..2 {
+            let found = find(&[&store], &cache, &report);
+            assert_eq!(found.as_deref(), Some("hidden"), "{layout}");
+        }
+        assert_eq!(requests.lock().unwrap().len(), 1, "{layout}");
+    }
 }
 
 #[test]

@@ -26,6 +26,8 @@ mod format_many;
 mod format_parquet;
 mod format_people;
 mod format_pictures;
+#[cfg(target_os = "linux")]
+mod found;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod group_fleet;
 mod group_formats;

@@ -7,7 +7,7 @@ use crate::report::Image;
 use crate::symbolicate::frame::{Symbolicated, image_file_name};
 use crate::symbolicate::group::within;
 use crate::symbolicate::kept::KnownTexts;
-use crate::symbolicate::symbolicator::is_system;
+use crate::symbolicate::system_paths::is_system;
 
 /// Recorders that an app links in, by how the names of their functions begin: KSCrash and its copies, PLCrashReporter,
 /// Crashlytics.

@@ -62,6 +62,7 @@ pub(super) fn run(
         let image = addresses.image();
         let counts = format!("{count} address(es), {unknown} of them unknown");
         messages.note(&format!("{image}: {counts}; named by {of}"));
+        messages.searched(files);
         messages.without_table(files);
     }
     if let Some((first, error)) = &lines.first_bad {

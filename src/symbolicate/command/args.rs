@@ -40,7 +40,8 @@ pub struct Args {
     /// Read only the files and folders that the command line names
     ///
     /// Without it, symbolicate also reads system libraries that a report names, /usr/lib/debug, files that a debug file
-    /// refers to by their paths, and asks the servers in DEBUGINFOD_URLS. Use it for reports or debug files of strangers.
+    /// refers to by their paths, a .dSYM beside a binary, Xcode's folders (Archives, DerivedData, DeviceSupport) and what
+    /// Spotlight finds, and asks the servers in DEBUGINFOD_URLS. Use it for reports or debug files of strangers.
     #[arg(long)]
     pub no_search: bool,
 
@@ -128,7 +129,8 @@ pub struct Args {
     /// Print every message about reports, and every frame
     ///
     /// Without it, symbolicate counts messages after the first ones, and text omits the frames of a panic's own
-    /// handling. It names debug files of which no lookup table can be made. With --address, it prints the number of
+    /// handling. It names the places that were searched for debug files, and debug files of which no lookup table can be
+    /// made. With --address, it prints the number of
     /// addresses and the debug file.
     #[arg(short, long, conflicts_with = "inspect")]
     pub verbose: bool,
@@ -172,8 +174,9 @@ Exit status:
   130  interrupted by Ctrl-C: the reports up to then are printed
 
 Environment:
-  DEBUGINFOD_URLS        servers to ask for debug files that are missing on this machine (Linux);
-                         without it symbolicate does not use the network
+  DEBUGINFOD_URLS        servers to ask for debug files that are missing on this machine; unified+URL and
+                         symsrv+URL are stores of files by these layouts; without it symbolicate does not
+                         use the network
   DEBUGINFOD_TIMEOUT     seconds to wait for an answer [default: 90]
   DEBUGINFOD_MAXSIZE     the largest file to download, in bytes [default: 8 GiB]
   DEBUGINFOD_CACHE_PATH  the folder for downloaded files

@@ -179,6 +179,16 @@ impl Messages<'_> {
         let _ = writeln!(self.errors, "symbolicate: {what}: {}", lines.join("\n"));
     }
 
+    /// Says in which places debug files were looked for.
+    fn searched(&mut self, files: &DebugFiles) {
+        let places = files.searched();
+        let places = match places.is_empty() {
+            true => "nothing".to_owned(),
+            false => places.join(", "),
+        };
+        self.note(&format!("searched for debug files: {places}"));
+    }
+
     /// Names the debug files of which no lookup table can be made.
     fn without_table(&mut self, files: &DebugFiles) {
         for (file, reason) in files.without_table() {

@@ -213,6 +213,9 @@ impl Job<'_> {
                 return code;
             }
         }
+        if self.args.verbose || self.args.list_missing {
+            messages.searched(self.symbolicator.files());
+        }
         if self.args.verbose {
             messages.without_table(self.symbolicator.files());
         }

@@ -13,6 +13,7 @@ use symbolic::symcache::SymCacheConverter;
 
 use super::direct::{Addr2Line, Direct};
 use super::dwarf::DwarfSections;
+use super::full_names::NamesByCode;
 use super::guard;
 use super::lines;
 use super::names::{self, known};
@@ -95,7 +96,7 @@ pub(crate) fn convert(
         true => Vec::new(),
         false => lines::folded(&dwarf, &object.code),
     };
-    drop(dwarf);
+    let names = NamesByCode::read(&Arc::new(dwarf));
     let mut sections = sections.clone();
     if !folded.is_empty() {
         sections = Arc::new(sections.without_lines(&folded));
@@ -105,6 +106,7 @@ pub(crate) fn convert(
     let mut making = Making {
         object,
         symbols,
+        names,
         covered: Vec::new(),
         converter: SymCacheConverter::new(),
         texts: TextsLeft::of_file(object.bytes.len().max(object.unpacked as usize)),
@@ -125,6 +127,7 @@ pub(crate) fn convert(
 struct Making<'a> {
     object: &'a ObjectFile,
     symbols: &'a ObjectSymbols,
+    names: NamesByCode,
     /// Relative addresses that have a function by now: in order, without overlaps.
     covered: Vec<(u64, u64)>,
     converter: SymCacheConverter<'a>,
@@ -198,6 +201,7 @@ impl Making<'_> {
                 continue; // thrown away by the linker
             };
             function.size = function.size.min(limit - entry);
+            self.name_in_full(&mut function, 0);
             let line = function.lines.first();
             let line = line.and_then(|row| u32::try_from(row.line).ok());
             let language = function.name.language();
@@ -217,6 +221,21 @@ impl Making<'_> {
             work(self, &mut function)?;
         }
         Ok(())
+    }
+
+    /// Names a function, and those inlined into it, by all that their entries say.
+    fn name_in_full(&self, function: &mut Function<'_>, depth: u32) {
+        let address = function.address.wrapping_add(self.object.base);
+        let name = function.name.as_str();
+        if !names::is_mangled(name)
+            && let Some(full) = self.names.of(address, depth, name)
+        {
+            let language = function.name.language();
+            function.name = Name::new(full.to_owned(), NameMangling::Unknown, language);
+        }
+        for inlined in &mut function.inlinees {
+            self.name_in_full(inlined, depth + 1);
+        }
     }
 
     /// Code with lines but without a function's entry, as hand-written assembly has it: a function of

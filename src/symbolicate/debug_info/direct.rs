@@ -8,9 +8,10 @@ use addr2line::gimli::{self, Dwarf, UnitOffset, UnitRef};
 use addr2line::{Context, LookupContinuation, LookupResult};
 
 use super::dwarf::{DwarfSections, Slice, forever};
+use super::full_names::{Entry, FullNames};
 use super::guard::{self, Guard};
 use super::lines;
-use super::names::{known, named};
+use super::names::{self, known, named};
 use super::split::Split;
 use super::units::Units;
 use crate::symbolicate::files::object_file::ObjectFile;
@@ -44,6 +45,7 @@ pub(crate) struct Addr2Line {
     dwarf: Arc<Dwarf<Slice>>,
     guard: Guard,
     split: Split,
+    names: FullNames<'static>,
 }
 
 /// An answer as DWARF has it.
@@ -96,7 +98,9 @@ impl Direct {
     /// Bytes of memory that it takes, roughly.
     pub(crate) fn weight(&self) -> usize {
         let read = self.addr2line.iter().flatten();
-        let read: usize = read.map(|addr2line| addr2line.guard.weight()).sum();
+        let read: usize = read
+            .map(|addr2line| addr2line.guard.weight() + addr2line.names.weight())
+            .sum();
         self.units.weight() + read
     }
 
@@ -210,6 +214,7 @@ impl Addr2Line {
         };
         Some(Addr2Line {
             context,
+            names: FullNames::new(dwarf.clone()),
             dwarf,
             guard: Guard::default(),
             split,
@@ -217,34 +222,7 @@ impl Addr2Line {
     }
 
     fn lookup(&mut self, svma: u64) -> Option<DwarfAnswer> {
-        let mut lookup = self.context.find_frames(svma);
-        let mut frames = loop {
-            match lookup {
-                LookupResult::Output(Ok(frames)) => break frames,
-                // Its functions are damaged: the lines are those of a symbol.
-                LookupResult::Output(Err(_)) => return self.line_alone(svma),
-                LookupResult::Load { load, continuation } => {
-                    // Without its other half a unit has lines, but not whose they are.
-                    let split = self.split.load(&load)?;
-                    lookup = continuation.resume(Some(split));
-                }
-            }
-        };
-        let (mut found, mut outermost) = (DwarfAnswer::default(), None);
-        while let Ok(Some(frame)) = frames.next() {
-            let function = frame.function.as_ref();
-            let name = function.and_then(|name| name.raw_name().ok());
-            let name = name.as_deref().and_then(known).map(named);
-            let location = frame.location.as_ref();
-            let file = location.and_then(|location| location.file);
-            found.frames.push(Frame {
-                file: file.and_then(known).map(|file| (&*bounded(file)).into()),
-                line: location.and_then(|location| location.line),
-                ..name.unwrap_or_default()
-            });
-            found.mangles = mangles(function.and_then(|name| name.language));
-            outermost = frame.dw_die_offset;
-        }
+        let (mut found, outermost) = self.frames(svma)?;
         if let Some(entry) = outermost {
             let begin = self.range_at(entry, svma)?;
             found.entry = Some(begin);
@@ -262,6 +240,60 @@ impl Addr2Line {
             }
         }
         (!found.frames.is_empty()).then_some(found)
+    }
+
+    /// The frames at an address, and the entry of the outermost one.
+    fn frames(&mut self, svma: u64) -> Option<(DwarfAnswer, Option<UnitOffset>)> {
+        let mut lookup = self.context.find_frames(svma);
+        let mut frames = loop {
+            match lookup {
+                LookupResult::Output(Ok(frames)) => break frames,
+                // Its functions are damaged: the lines are those of a symbol.
+                LookupResult::Output(Err(_)) => return Some((self.line_alone(svma)?, None)),
+                LookupResult::Load { load, continuation } => {
+                    // Without its other half a unit has lines, but not whose they are.
+                    let split = self.split.load(&load)?;
+                    lookup = continuation.resume(Some(split));
+                }
+            }
+        };
+        let (mut found, mut outermost, mut language) = (DwarfAnswer::default(), None, None);
+        let unit = match self.context.find_dwarf_and_unit(svma) {
+            // An entry of a `.dwo` file is one of other sections.
+            LookupResult::Output(Some(unit)) if unit.unit.dwo_id.is_none() => {
+                unit.unit.header.debug_info_offset()
+            }
+            _ => None,
+        };
+        while let Ok(Some(frame)) = frames.next() {
+            let function = frame.function.as_ref();
+            let name = function.and_then(|name| name.raw_name().ok());
+            let entry = unit.zip(frame.dw_die_offset);
+            let entry = entry.map(|(unit, at)| Entry { unit: unit.0, at });
+            let is_mangled = name.as_deref().is_some_and(names::is_mangled);
+            let full = entry.filter(|_| !is_mangled);
+            let full = full.and_then(|entry| self.names.of(entry));
+            let name = match &full {
+                Some(name) => Some(named(&name.full)),
+                None => name.as_deref().and_then(known).map(named),
+            };
+            let location = frame.location.as_ref();
+            let file = location.and_then(|location| location.file);
+            found.frames.push(Frame {
+                file: file.filter(is_stated).map(|file| (&*bounded(file)).into()),
+                line: location.and_then(|location| location.line),
+                ..name.unwrap_or_default()
+            });
+            outermost = frame.dw_die_offset.map(|at| (at, entry));
+            language = function.and_then(|function| function.language);
+        }
+        let is_mangled = |frame: &Frame| frame.mangled.as_deref().is_some_and(names::is_mangled);
+        if !found.frames.last().is_some_and(is_mangled) {
+            let entry = outermost.and_then(|(_, entry)| entry);
+            let own = entry.and_then(|entry| self.names.language(entry));
+            found.mangles = mangles(own.or(language));
+        }
+        Some((found, outermost.map(|(at, _)| at)))
     }
 
     /// The line at an address, and nothing else.
@@ -282,18 +314,26 @@ impl Addr2Line {
     /// Returns the name of the one function, of those of one unit that the linker folded into that at `begin`, to which
     /// `line`, the first there, belongs, so that name and line are those of one function; the last one if no line tells
     /// them apart, as of aliases in assembly.
-    fn unfolded(&self, begin: u64, line: u32) -> Option<String> {
+    fn unfolded(&mut self, begin: u64, line: u32) -> Option<String> {
         let entries = self.guard.folded(begin).iter();
-        let described = entries.filter_map(|&(unit, entry)| {
-            let header = self.dwarf.unit_header(gimli::DebugInfoOffset(unit)).ok()?;
+        let described = entries.filter_map(|&(offset, entry)| {
+            let header = self
+                .dwarf
+                .unit_header(gimli::DebugInfoOffset(offset))
+                .ok()?;
             let unit = self.dwarf.unit(header).ok()?;
             let found = lines::described(UnitRef::new(&self.dwarf, &unit), entry);
             let declared = found.line.unwrap_or(0);
-            (declared <= u64::from(line)).then_some((declared, found.name?))
+            let entry = Entry {
+                unit: offset,
+                at: entry,
+            };
+            (declared <= u64::from(line)).then_some((declared, entry, found.name?))
         });
-        described
-            .max_by_key(|&(declared, _)| declared)
-            .map(|(_, name)| name)
+        let (_, entry, name) = described.max_by_key(|&(declared, ..)| declared)?;
+        let full = Some(entry).filter(|_| !names::is_mangled(&name));
+        let full = full.and_then(|entry| self.names.of(entry));
+        Some(full.map_or(name, |name| name.full.to_string()))
     }
 
     /// The start of the range of a function's entry that holds `svma`.
@@ -317,13 +357,18 @@ impl Addr2Line {
         rows.into_iter()
             .flatten()
             .map(|(from, len, row)| {
-                let file = row.file.and_then(known);
+                let file = row.file.filter(is_stated);
                 let to = from.saturating_add(len).min(end);
                 (from.max(start), to, file, row.line)
             })
             .filter(|(from, to, ..)| from < to)
             .collect()
     }
+}
+
+/// Returns true for the path of a file. A number that a bitcode build put in its place is one: the lines are real.
+fn is_stated(file: &&str) -> bool {
+    !file.is_empty()
 }
 
 /// Returns true if a language mangles the names of its functions. In C and assembly a plain name is all of it.

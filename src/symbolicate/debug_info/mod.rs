@@ -5,6 +5,7 @@ pub(super) mod debug_file;
 pub(super) mod demangle;
 pub(super) mod direct;
 pub(super) mod dwarf;
+pub(super) mod full_names;
 pub(super) mod guard;
 pub(super) mod lines;
 pub(super) mod names;

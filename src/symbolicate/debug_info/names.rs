@@ -42,7 +42,9 @@ pub(crate) fn in_full<'s>(
     entry: u64,
     plain: Option<&str>,
 ) -> Option<&'s str> {
-    let agrees = |symbol: &&str| plain.is_none_or(|plain| *symbol != plain && agree(symbol, plain));
+    // What a compiler adds to a plain name, as in `pay.constprop.0`, is no part of it.
+    let agrees =
+        |symbol: &&str| plain.is_none_or(|plain| is_mangled(symbol) && agree(symbol, plain));
     let swift = |symbol: &&str| Mangling::of(symbol) == Some(Mangling::Swift);
     let mut names = symbols.names_at(entry);
     // Line tables of Swift name a function `name.set` where its symbol says `Cart.name.setter`.

@@ -246,7 +246,7 @@ impl transform::Transformer for Texts {
 
 /// The path that a file's parts make.
 fn path_of(base: &str, folder: &str, name: &str) -> String {
-    if names::known(name).is_none() {
+    if name.is_empty() {
         return String::new();
     }
     let mut path = base.to_owned();

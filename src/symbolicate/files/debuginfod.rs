@@ -1,9 +1,12 @@
 //! Debug files from debuginfod servers, by build id.
 //!
-//! The protocol is `GET SERVER/buildid/HEX/debuginfo`, as elfutils' debuginfod(8) has it. Files are
+//! The protocol is `GET SERVER/buildid/HEX/debuginfo`, as elfutils' debuginfod(8) has it. A server whose address begins
+//! with `unified+` or `symsrv+` is a plain store of files instead, of one of two layouts (`store.rs`). Files are
 //! kept in elfutils' own cache folder layout, so that what gdb fetched is not fetched again; as there,
 //! an empty file means that no server had it a short while ago. A folder that others may write in is neither read nor
 //! written to: no server is queried then.
+
+mod store;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -86,7 +89,8 @@ impl Debuginfod {
         }
     }
 
-    /// As the environment has it: `DEBUGINFOD_URLS` (separated by spaces), `DEBUGINFOD_CACHE_PATH`,
+    /// As the environment has it: `DEBUGINFOD_URLS` (separated by spaces; `unified+URL` and `symsrv+URL` are stores of
+    /// files by these layouts), `DEBUGINFOD_CACHE_PATH`,
     /// `DEBUGINFOD_TIMEOUT` (seconds), `DEBUGINFOD_MAXSIZE` (bytes). `None` where no server is named:
     /// then no request is ever made.
     pub fn from_environment() -> Option<Debuginfod> {
@@ -136,6 +140,11 @@ impl Debuginfod {
         self
     }
 
+    /// The servers that are queried.
+    pub(crate) fn servers(&self) -> &[String] {
+        &self.servers
+    }
+
     /// The debug file with this build id: from the cache, else from the first server that has it.
     pub(crate) fn find(&self, id: &[u8]) -> Option<PathBuf> {
         if id.len() < 8 {
@@ -174,18 +183,11 @@ impl Debuginfod {
                 all_answered = false;
                 continue;
             }
-            let scheme = if server.contains("://") {
-                ""
-            } else {
-                "http://"
-            };
-            let server_url = server.trim_end_matches('/');
-            let url = format!("{scheme}{server_url}/buildid/{hex}/debuginfo");
-            match self.fetch(&url, id, &folder, &path) {
+            match self.ask(server, id, &folder, &path) {
                 Ok(Reply::Fetched) => return Some(path),
                 Ok(Reply::NotThere) => {}
                 Ok(Reply::Failed) => all_answered = false,
-                Err(error) => {
+                Err((url, error)) => {
                     all_answered = false;
                     lock(&self.silent).insert(server.clone());
                     let why = error.to_string();
@@ -204,6 +206,29 @@ impl Debuginfod {
             let _ = miss.and_then(|file| file.set_modified(SystemTime::now()));
         }
         None
+    }
+
+    /// Gets the file from one server, from the first of its addresses that has it.
+    ///
+    /// # Errors
+    /// As [`fetch`](Self::fetch), with the address.
+    fn ask(
+        &self,
+        server: &str,
+        id: &[u8],
+        folder: &Path,
+        path: &Path,
+    ) -> Result<Reply, (String, io::Error)> {
+        let mut reply = Reply::NotThere;
+        for url in store::addresses(server, id) {
+            match self.fetch(&url, id, folder, path) {
+                Ok(Reply::NotThere) => {}
+                Ok(Reply::Fetched) => return Ok(Reply::Fetched),
+                Ok(Reply::Failed) => reply = Reply::Failed,
+                Err(error) => return Err((url, error)),
+            }
+        }
+        Ok(reply)
     }
 
     /// Gets `url` into `path`, whole or not at all.

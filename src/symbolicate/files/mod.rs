@@ -1,7 +1,10 @@
 //! Finds debug files by id, in folders, caches and servers, and reads their bytes as object files.
 
+pub(super) mod apple_places;
+pub(super) mod archives;
 pub(super) mod bytes;
 pub(super) mod cache;
+pub(super) mod debug_map;
 #[cfg(feature = "debuginfod")]
 pub(super) mod debuginfod;
 pub(super) mod dyld_cache;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use object::read::macho::FatArch;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 
+use super::archives::unpacking;
 use super::bytes::SharedBytes;
 use crate::functions::{self, MOST_SYMBOLS};
 use crate::report::text_hash;
@@ -48,10 +49,10 @@ pub(crate) fn open(path: &Path) -> Result<Vec<ObjectFile>, Error> {
 pub(crate) fn open_bytes(path: &Path, bytes: SharedBytes) -> Result<Vec<ObjectFile>, Error> {
     let data: &[u8] = &bytes;
     if !looks_like_object(data) {
-        return Err(Error::bad_file(
-            path,
-            format_args!("neither Mach-O nor ELF: it {}", begins_with(data)),
-        ));
+        let unpack = unpacking(path, data)
+            .map_or(String::new(), |command| format!("; unpack it: {command}"));
+        let what = format_args!("neither Mach-O nor ELF: it {}{unpack}", begins_with(data));
+        return Err(Error::bad_file(path, what));
     }
     let bad =
         |e: object::Error| Error::bad_file(path, format_args!("damaged {}: {e}", kind_word(data)));
@@ -105,6 +106,8 @@ pub(crate) fn begins_with(data: &[u8]) -> String {
         [b'P', b'K', 3, 4, ..] => "looks like a ZIP archive".into(),
         [0x1f, 0x8b, ..] => "looks like a gzip file".into(),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => "looks like a zstd file".into(),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => "looks like an xz file".into(),
+        [b'B', b'Z', b'h', ..] => "looks like a bzip2 file".into(),
         _ => {
             let head = data.iter().take(4).map(|byte| format!(" {byte:02x}"));
             format!("begins with the bytes{}", head.collect::<String>())

@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use walkdir::{DirEntry, WalkDir};
 
+use super::archives;
 use super::bytes::SharedBytes;
 use super::cache::{Cache, file_name};
 use super::dyld_cache;
@@ -168,6 +169,15 @@ fn file(
 fn look(path: &Path) -> Result<Vec<ObjectSummary>, String> {
     let mut head = [0; 8];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    if read.is_ok()
+        && archives::is_of_debug_files(path)
+        && let Some(command) = archives::unpacking(path, &head)
+    {
+        let path = path.display();
+        return Err(format!(
+            "{path}: packed files are not read; unpack it: {command}"
+        ));
+    }
     if read.is_err()
         || !(object_file::looks_like_object(&head) || object_file::is_shared_cache(&head))
     {

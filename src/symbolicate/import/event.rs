@@ -9,7 +9,7 @@ use super::parts::{HeadPaths, ThreadPaths, joined, registers};
 use super::script::placed;
 use crate::report::{EventKind, Image, Reading, Thread, Value};
 use crate::symbolicate::frame::image_file_name;
-use crate::symbolicate::symbolicator::is_system;
+use crate::symbolicate::system_paths::is_system;
 
 const HEAD: HeadPaths = HeadPaths {
     id: "event_id",

@@ -205,3 +205,76 @@ fn no_line_of_a_mutated_file_is_lost_in_one_engine() {
     }
     assert_eq!(differ, [], "{refused} of {count} refused");
 }
+
+/// The symbols of a program, by address.
+#[cfg(target_os = "linux")]
+fn marks(path: &str) -> std::collections::BTreeMap<String, u64> {
+    use object::ObjectSymbol as _;
+    let bytes = std::fs::read(path).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let symbols = file.symbols().filter_map(|symbol| {
+        let mark = symbol.name().ok()?.strip_prefix("mark_")?.to_owned();
+        Some((mark, symbol.address()))
+    });
+    symbols.collect()
+}
+
+/// Functions that have no linkage name and are inlined: their names are those that their symbols have where they are not
+/// inlined, and the same in the full table.
+#[cfg(target_os = "linux")]
+#[test]
+fn names_of_inlined_internal_functions_are_those_of_their_symbols() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let source = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/src/symbolicate/debug_info/debug_file/scoped.cc"
+    );
+    let compile = |compiler: &str, flags: &str, name: &str| {
+        let mut command = std::process::Command::new(compiler);
+        command
+            .args(["-std=c++17", "-w", "-g", "-no-pie"])
+            .args(flags.split_whitespace());
+        command.args(["-o", &path(name), source]);
+        assert!(command.status().unwrap().success(), "{compiler} {flags}");
+        path(name)
+    };
+    for flags in ["-O2 -gdwarf-4", "-O1 -gdwarf-5", "-O2 -flto"] {
+        let kept = compile("g++", &format!("{flags} -DKEEP"), "kept");
+        let inlined = compile("g++", flags, "inlined");
+        let name = |file: &DebugFile, address: u64| {
+            let answer = file.inner.lookup_directly(address).0.unwrap();
+            answer.frames[0].function.clone().unwrap().to_string()
+        };
+        let (truth, _) = engines(object_file::open(kept.as_ref()).unwrap().remove(0)).unwrap();
+        let (file, table) =
+            engines(object_file::open(inlined.as_ref()).unwrap().remove(0)).unwrap();
+        let (kept_marks, marks) = (marks(&kept), marks(&inlined));
+        assert!(marks.len() >= 19, "{flags}: {marks:?}");
+        let mut wrong = Vec::new();
+        for (mark, &address) in &marks {
+            let truth = name(&truth, kept_marks[mark]);
+            // Before version 13 GCC counts lambdas of other parameters, too.
+            let truth = truth
+                .split(" [clone")
+                .next()
+                .unwrap()
+                .replace(")#3}", ")#1}");
+            let found = name(&file, address);
+            if found != truth {
+                wrong.push(format!("{mark}: {found}, not {truth}"));
+            }
+            let of_table = table.lookup(address).unwrap();
+            assert_eq!(
+                of_table.frames[0].function.as_deref(),
+                Some(&*found),
+                "{flags} {mark}"
+            );
+        }
+        assert_eq!(wrong, [""; 0], "{flags}");
+        if !flags.contains("-flto") {
+            let (differ, _) = differences(&inlined);
+            assert_eq!(differ.len(), 0, "{flags}: {}", differ[0]);
+        }
+    }
+}

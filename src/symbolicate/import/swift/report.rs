@@ -9,7 +9,7 @@ use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::import::draft::Draft;
 use crate::symbolicate::import::fields::Fields;
 use crate::symbolicate::import::{AWAITS, Layout, UNSAID, values};
-use crate::symbolicate::symbolicator::is_system;
+use crate::symbolicate::system_paths::is_system;
 
 /// The part of the text that is being read.
 #[derive(Clone, Copy, PartialEq)]

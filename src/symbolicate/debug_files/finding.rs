@@ -1,0 +1,198 @@
+//! Finds the files of one image: those that were given, then the places where others lie.
+
+use std::ops::Bound;
+use std::path::Path;
+
+use super::{DebugFiles, FoundObject};
+use crate::report::model::Image;
+use crate::symbolicate::Error;
+use crate::symbolicate::debug_info::debug_file::DebugFile;
+use crate::symbolicate::files::bytes::SharedBytes;
+use crate::symbolicate::files::links::is_system_library;
+use crate::symbolicate::files::object_file::{self, ObjectFile};
+use crate::symbolicate::files::{apple_places, dyld_cache, search};
+use crate::symbolicate::image_files::{ImageFiles, has_dwarf};
+use crate::symbolicate::lock;
+use crate::symbolicate::system_paths::is_system;
+
+/// Bytes of a Mach-O file's id.
+const UUID: usize = 16;
+
+impl DebugFiles {
+    pub(super) fn open_image(&self, image: &Image, build: Option<&str>) -> Option<ImageFiles> {
+        let mut files: Vec<DebugFile> = Vec::new();
+        let take = |path: &Path, files: &mut Vec<DebugFile>| {
+            if image.id.is_empty() || files.iter().any(|file| file.object().path == path) {
+                return;
+            }
+            let found = open_by_id(path, &image.id).ok().flatten();
+            files.extend(found.and_then(|object| self.debug_file(object)));
+        };
+        for entry in self.entries(&image.id) {
+            if image.id.is_empty() && image.text_hash.is_some() {
+                files.extend(self.without_id(&entry.path, image));
+            }
+            take(&entry.path, &mut files);
+        }
+        if self.options.search {
+            self.take_beside(image, &mut files, &take);
+            let own = Path::new(&image.name);
+            if is_system_library(own) {
+                if image.id.is_empty() && image.text_hash.is_some() {
+                    files.extend(self.without_id(own, image));
+                }
+                take(own, &mut files);
+            }
+            if !has_dwarf(&files) {
+                let path = search::build_id_path(Path::new(search::SYSTEM), &image.id);
+                take(&path, &mut files);
+            }
+            if !has_dwarf(&files) {
+                let linked = files.iter().find_map(|file| search::linked(file.object()));
+                let linked = linked.or_else(|| self.linked_by_nameless(image));
+                files.extend(linked.and_then(|object| self.debug_file(object)));
+            }
+        }
+        // Apple's own libraries have a dSYM nowhere.
+        if self.options.search && !has_dwarf(&files) && !is_system(&image.name) {
+            for path in self.apple.find(&image.id) {
+                take(&path, &mut files);
+            }
+        }
+        if self.options.search && files.is_empty() && image.id.len() == UUID {
+            let found = apple_places::in_device_support(&image.name, build);
+            for path in found {
+                if files.is_empty() {
+                    take(&path, &mut files);
+                }
+            }
+        }
+        #[cfg(feature = "debuginfod")]
+        if let Some(servers) = self.debuginfod.as_ref().filter(|_| !has_dwarf(&files))
+            && let Some(path) = servers.find(&image.id)
+        {
+            take(&path, &mut files);
+        }
+        files.sort_by_key(|file| !file.object().has_dwarf);
+        (!files.is_empty()).then(|| ImageFiles::new(files))
+    }
+
+    /// The debug file that a given image links to, which has nothing to name functions by itself.
+    fn linked_by_nameless(&self, image: &Image) -> Option<ObjectFile> {
+        let given = self.nameless.iter();
+        let mut same = given.filter(|given| given.object.id == image.id);
+        same.find_map(|given| {
+            let object = match image.id.is_empty() {
+                true => object_file::open(&given.path).ok()?.into_iter().next()?,
+                false => open_by_id(&given.path, &image.id).ok().flatten()?,
+            };
+            is_what_ran(&object, image).then(|| search::linked(&object))?
+        })
+    }
+
+    /// The objects of this id; of a build id's front, as far as it goes for a GUID, those of the whole.
+    fn entries(&self, id: &[u8]) -> impl Iterator<Item = &FoundObject> {
+        let known = self.index.get(id);
+        let longer = self
+            .index
+            .range::<[u8], _>((Bound::Excluded(id), Bound::Unbounded));
+        let longer = longer.take_while(|(other, _)| other.starts_with(id));
+        let longer = longer.filter(move |(other, _)| known.is_none() && is_front(id, other));
+        known
+            .into_iter()
+            .chain(longer.map(|(_, entries)| entries))
+            .flatten()
+    }
+
+    /// The image in this file, where neither it nor the report knows an id: its text must be the one
+    /// that ran, if the report says which that was.
+    fn without_id(&self, path: &Path, image: &Image) -> Option<DebugFile> {
+        let object = object_file::open(path).ok()?.into_iter().next()?;
+        let is_it = object.id.is_empty() && is_what_ran(&object, image);
+        is_it.then(|| self.debug_file(object))?
+    }
+
+    /// Takes the dSYM beside a binary that was given, which has no debug information itself.
+    fn take_beside(
+        &self,
+        image: &Image,
+        files: &mut Vec<DebugFile>,
+        take: &dyn Fn(&Path, &mut Vec<DebugFile>),
+    ) {
+        if has_dwarf(files) || image.id.len() != UUID {
+            return;
+        }
+        let given = self
+            .nameless
+            .iter()
+            .filter(|given| given.object.id == image.id);
+        let given: Vec<&FoundObject> = self.entries(&image.id).chain(given).collect();
+        for path in given
+            .iter()
+            .flat_map(|given| apple_places::beside(&given.path))
+        {
+            take(&path, files);
+        }
+    }
+
+    /// The places in which debug files are looked for, in words.
+    pub(crate) fn searched(&self) -> Vec<String> {
+        let mut places: Vec<String> = self
+            .given
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        if self.options.search {
+            places.push("the system's folders of libraries".into());
+            places.push(search::SYSTEM.into());
+            places.extend(apple_places::searched());
+        }
+        #[cfg(feature = "debuginfod")]
+        places.extend(
+            self.debuginfod
+                .iter()
+                .flat_map(|servers| servers.servers().iter().cloned()),
+        );
+        places
+    }
+
+    /// The object at work; `None` if it is not within [`max_size`](DebugFiles::max_size).
+    pub(super) fn debug_file(&self, object: ObjectFile) -> Option<DebugFile> {
+        let has_room = |of: &ObjectFile| of.unpacked.max(of.bytes.len() as u64) <= self.max_size;
+        let object = Some(object).filter(has_room)?;
+        let sup = self.dwz_file(&object).filter(has_room);
+        let key = (object.path.clone(), object.id.clone());
+        let learned = lock(&self.open).learned.entry(key).or_default().clone();
+        let options = self.options.clone();
+        Some(DebugFile::new(object, sup, options, learned))
+    }
+
+    /// Places that a debug file's dwz file may be at, by what was added.
+    fn dwz_file(&self, object: &ObjectFile) -> Option<ObjectFile> {
+        let (_, id) = object.altlink.as_ref()?;
+        let entries = self.index.get(id).into_iter().flatten();
+        let entries = entries.map(|entry| entry.path.clone());
+        search::dwz_file(object, entries.collect(), self.options.search)
+    }
+}
+
+/// Returns true if the text of an object is the one that ran, if the report has its hash.
+fn is_what_ran(object: &ObjectFile, image: &Image) -> bool {
+    let ran = image.text_hash.as_deref();
+    ran.is_none_or(|ran| object.text_hash().is_some_and(|hash| hash == *ran))
+}
+
+/// The object in a file that has this UUID or build id.
+fn open_by_id(path: &Path, id: &[u8]) -> Result<Option<ObjectFile>, Error> {
+    let bytes = SharedBytes::map(path)?;
+    if object_file::is_shared_cache(&bytes) {
+        return dyld_cache::image(path, &bytes, id);
+    }
+    let mut objects = object_file::open_bytes(path, bytes)?.into_iter();
+    Ok(objects.find(|object| object.id == id || is_front(id, &object.id)))
+}
+
+/// Returns true if `id` is what fits into a GUID of a longer build id: other recorders have no more of it.
+fn is_front(id: &[u8], build_id: &[u8]) -> bool {
+    id.len() == 16 && build_id.len() > 16 && build_id.starts_with(id)
+}

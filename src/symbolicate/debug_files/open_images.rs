@@ -1,0 +1,54 @@
+//! The images in use: which of them stay open, by the memory that they take.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use rustc_hash::FxHashMap;
+
+use crate::symbolicate::debug_info::debug_file::Learned;
+use crate::symbolicate::image_files::ImageFiles;
+
+/// Memory that open images may take, roughly, besides what is mapped of their files. A file that is mapped needs no
+/// descriptor.
+const OPEN_BYTES: usize = 256 << 20;
+/// Images without a file that are known to have none.
+pub(super) const KNOWN_IMAGES: usize = 1 << 14;
+/// Look-ups of images after which their memory is summed up again: it grows with use.
+pub(super) const WEIGH_EVERY: u64 = 256;
+
+/// The images in use, and when each was used last.
+pub(super) struct OpenImages {
+    pub images: FxHashMap<(Vec<u8>, String), OpenImage>,
+    pub clock: u64,
+    pub limit: usize,
+    /// What is known of each file that was opened, by its path and id.
+    pub learned: FxHashMap<(PathBuf, Vec<u8>), Arc<Mutex<Learned>>>,
+}
+
+impl OpenImages {
+    /// Closes those that were not used for longest, until the others are within the limits, but never `keep`.
+    pub(super) fn make_room(&mut self, keep: &(Vec<u8>, String)) {
+        if self.images.len() > KNOWN_IMAGES {
+            self.images.retain(|_, (files, _)| files.is_some());
+        }
+        let is_open = |(key, (files, used)): (&(Vec<u8>, String), &OpenImage)| {
+            let weight = files.as_ref()?.weight();
+            Some((*used, weight, key.clone()))
+        };
+        let mut open: Vec<_> = self.images.iter().filter_map(is_open).collect();
+        open.sort_unstable();
+        let (mut count, mut bytes) = (open.len(), open.iter().map(|of| of.1).sum::<usize>());
+        for (_, weight, key) in open {
+            if count <= self.limit && bytes <= OPEN_BYTES {
+                return;
+            }
+            if key != *keep {
+                self.images.remove(&key);
+                (count, bytes) = (count - 1, bytes.saturating_sub(weight));
+            }
+        }
+    }
+}
+
+/// An image's files (`None` if it has no file), and when they were used last.
+pub(super) type OpenImage = (Option<Arc<ImageFiles>>, u64);
