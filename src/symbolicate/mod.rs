@@ -49,6 +49,7 @@ mod samples;
 mod swift_name;
 mod symbolicator;
 mod system_paths;
+mod title;
 
 pub use addresses::{Addresses, Ambiguous};
 pub use debug_files::{Added, DebugFiles};

@@ -43,6 +43,11 @@ fn a_flame_graph_is_one_file_that_needs_nothing_else() {
     let svg = text(&["--format", "flamegraph"], "foreign/metrickit-offset.json");
     assert!(svg.starts_with("<?xml") && svg.trim_end().ends_with("</svg>"));
     assert!(svg.contains("kiosk_fault (21 samples, 100"), "{svg}");
+    // Of time, where there are samples; of a crash it is none.
+    assert!(svg.contains("<title id=\"title\">Where the time went: 2 reports</title>"));
+    let crash = text(&["--format", "flamegraph"], "foreign/crash.ips");
+    assert!(crash.contains("Where it happened: stacks of 1 report"));
+    assert!(svg.contains("prefers-color-scheme:dark") && svg.contains("class=\"own\""));
     for outside in ["src=\"http", "href=\"http", "@import", "url(http"] {
         assert!(!svg.contains(outside), "{outside}");
     }

@@ -14,6 +14,7 @@ mod symbolicate_support;
 #[cfg(target_os = "linux")]
 mod cache;
 mod command;
+mod copies;
 #[cfg(all(feature = "debuginfod", target_os = "linux"))]
 mod debuginfod;
 #[cfg(all(feature = "debuginfod", target_os = "linux"))]

@@ -26,7 +26,7 @@ use clap::{ArgAction, ColorChoice, CommandFactory, Parser, ValueEnum};
     after_long_help = AFTER_HELP
 )]
 pub struct Args {
-    /// Reports: files, folders of them, or - for standard input
+    /// Reports: files, folders of them, or - for standard input; also packed (.gz, .zst)
     #[arg(value_name = "REPORT", required_unless_present_any = ["address", "inspect", "generate"])]
     pub reports: Vec<PathBuf>,
 
@@ -117,13 +117,12 @@ pub struct Args {
     #[command(flatten)]
     pub select: super::select::Select,
 
-    /// Print the N groups of reports that hurt users most [default: 10]
+    /// Print the N groups of reports that hurt users most, such as --top 10; --top alone prints 10
     ///
     /// Groups that ended launches come first: crashes, and stalls without an end. Then time decides, then the number
     /// of reports. Two reports are in one group if the app's frames of their heaviest stacks are equal, in any build.
     /// The formats are text, json, ndjson and html.
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "10",
-          value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["address", "inspect", "list_missing"])]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["address", "inspect", "list_missing"])]
     pub top: Option<u32>,
 
     /// Print every message about reports, and every frame
@@ -170,7 +169,8 @@ Exit status:
   1    a report is damaged (its readable part is printed), or with --strict a debug file is missing
        or was not read in whole
   2    the command line is wrong, or the output is one of the inputs
-  3    nothing could be read, or the output could not be written
+  3    nothing could be read, an input could not be opened (the others are printed), or the output
+       could not be written
   130  interrupted by Ctrl-C: the reports up to then are printed
 
 Environment:
@@ -307,7 +307,7 @@ fn is_missing_format(error: &clap::Error) -> bool {
         && matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(arg)) if arg.starts_with("--format"))
 }
 
-/// `--top 5` as `--top=5`; what follows a bare `--top` and is no number is a report.
+/// `--top 5` as `--top=5`, and a bare `--top` as `--top=10`: what follows it and is no number is a report.
 fn with_top(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut result: Vec<OsString> = Vec::new();
     let mut args = args.peekable();
@@ -319,10 +319,8 @@ fn with_top(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
                 let next = next.to_str();
                 next.is_some_and(|next| next.parse::<i64>().is_ok())
             };
-            if let Some(number) = args.next_if(is_number) {
-                arg.push("=");
-                arg.push(number);
-            }
+            arg.push("=");
+            arg.push(args.next_if(is_number).unwrap_or_else(|| "10".into()));
         }
         result.push(arg);
     }

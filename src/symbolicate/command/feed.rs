@@ -13,6 +13,7 @@ use memchr::memmem;
 use walkdir::{DirEntry, WalkDir};
 
 use super::output::{Target, refusal};
+use super::unpack::{self, Packing};
 use crate::report::{ReadError, Reading, ReportReader, limits};
 use crate::symbolicate::error::plain_words;
 use crate::symbolicate::files::bytes::SharedBytes;
@@ -37,8 +38,10 @@ pub(super) enum Item {
     Bytes(Arc<str>, Vec<u8>),
     /// A warning for people.
     Warning(String),
-    /// The input that could not be read, and the reason.
+    /// The input that could not be opened or read, and the reason.
     Error(String),
+    /// A part of an input that was not read, and the reason.
+    Skipped(String),
     /// Why nothing may be written: this is an input, and the output as well.
     Refused(String),
 }
@@ -49,7 +52,9 @@ impl Item {
         match self {
             Item::File(path) => path.display().to_string(),
             Item::Read(origin, _) | Item::Bytes(origin, _) => origin.to_string(),
-            Item::Warning(_) | Item::Error(_) | Item::Refused(_) => String::new(),
+            Item::Warning(_) | Item::Error(_) | Item::Skipped(_) | Item::Refused(_) => {
+                String::new()
+            }
         }
     }
 }
@@ -139,12 +144,12 @@ impl Feed<'_> {
             goes_on = self.item(Item::Warning(super::links_out(folder, links_out)));
         }
         if goes_on && let Err(error) = walked {
-            goes_on = self.item(Item::Error(error));
+            goes_on = self.item(Item::Skipped(error));
             any = true;
         }
         if goes_on && !any {
             goes_on = self.item(Item::Warning(format!(
-                "{}: no reports (*.wedjat, *.partial, *.ips, *.crash, *.hang, *.spin, *.plcrash, or *.json of a known layout) in it",
+                "{}: no reports (*.wedjat, *.partial, *.ips, *.crash, *.hang, *.spin, *.plcrash, or *.json of a known layout; or those with .gz or .zst) in it",
                 folder.display()
             )));
         }
@@ -189,8 +194,20 @@ impl Feed<'_> {
         self.named_stream("standard input", input)
     }
 
-    /// Reports of our own are passed on as they come; the layout of others is known once they are whole.
+    /// Reports, as they are or packed.
     fn named_stream(&mut self, origin: &str, input: &mut dyn Read) -> bool {
+        let (packing, mut input) = match unpack::peek(input) {
+            Ok(peeked) => peeked,
+            Err(error) => return self.error(origin, &error),
+        };
+        match packing {
+            Some(packing) => self.plain_stream(origin, &mut unpack::reader(packing, input)),
+            None => self.plain_stream(origin, &mut input),
+        }
+    }
+
+    /// Reports of our own are passed on as they come; the layout of others is known once they are whole.
+    fn plain_stream(&mut self, origin: &str, input: &mut dyn Read) -> bool {
         let origin: Arc<str> = origin.into();
         let mut bytes = Vec::new();
         if let Err(error) = (&mut *input).take(1).read_to_end(&mut bytes) {
@@ -346,8 +363,15 @@ fn has_report_ending(path: &Path) -> bool {
 /// it lies in the reports' folder after `symbolicate . > all.txt`, and they are there, too.
 fn is_report(path: &Path) -> bool {
     has_report_ending(path)
-        || SharedBytes::read(path, limits::REPORT_BYTES as u64)
-            .is_ok_and(|bytes| import::detect(&bytes).is_some() && !is_result(&bytes))
+        || SharedBytes::read(path, limits::REPORT_BYTES as u64).is_ok_and(|bytes| {
+            let packing = Packing::of(&bytes);
+            let unpacked = packing.map(|packing| unpack::unpacked(packing, &bytes));
+            let bytes = match &unpacked {
+                Some(unpacked) => unpacked.as_deref().unwrap_or_default(),
+                None => &bytes[..],
+            };
+            import::detect(bytes).is_some() && !is_result(bytes)
+        })
 }
 
 /// Returns true if this command printed it, as `--format text`, `json` or `ndjson`.
@@ -371,8 +395,10 @@ fn is_result(bytes: &[u8]) -> bool {
     versions.any(|version| version.trim_ascii_start().starts_with(b"wedjat "))
 }
 
+/// The ending of a name, without that of a packing.
 fn ending(path: &Path) -> Option<&str> {
-    path.extension().and_then(|ending| ending.to_str())
+    let name = Packing::bare_name(path.file_name()?.to_str()?);
+    Path::new(name).extension()?.to_str()
 }
 
 /// Counts the reports below the folders among `paths`, and files among them; for a progress bar, so JSON and text files

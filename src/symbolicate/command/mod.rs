@@ -11,6 +11,7 @@ mod reports;
 mod select;
 mod survive;
 mod tally;
+mod unpack;
 
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
@@ -33,7 +34,7 @@ const DONE: u8 = 0;
 const DAMAGED: u8 = 1;
 /// 2: usage.
 const USAGE: u8 = 2;
-/// 3: nothing could be read, or the output not written.
+/// 3: nothing could be read, an input could not be opened, or the output not written.
 const NOTHING: u8 = 3;
 /// 130: someone pressed Ctrl-C; what was done until then is there.
 const INTERRUPTED: u8 = 130;

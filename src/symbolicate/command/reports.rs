@@ -15,6 +15,7 @@ use super::output::{Output, Target, refusal};
 use super::progress::Progress;
 use super::survive;
 use super::tally::{Quiet, Tally};
+use super::unpack::{Packing, unpacked};
 use super::{DONE, INTERRUPTED, Messages, USAGE, done};
 use crate::report::{self, ReadError, Reading, Redact, ReportReader, limits};
 use crate::symbolicate::files::bytes::SharedBytes;
@@ -23,8 +24,9 @@ use crate::symbolicate::format::{
     Firefox, FlameGraph, Folded, Format, Html, Json, Ndjson, Sources, Speedscope, Style, Text, Top,
     TopLayout, missing_text,
 };
+use crate::symbolicate::group::{SeenIds, identity};
 use crate::symbolicate::import;
-use crate::symbolicate::{Symbolicator, redact};
+use crate::symbolicate::{Error, Symbolicator, redact};
 
 /// Batches that are worked on or wait for their turn, for each worker.
 const AHEAD: usize = 4;
@@ -104,7 +106,8 @@ struct Batch<P> {
 }
 
 enum Outcome<P> {
-    Part(P),
+    /// Of the report with this identity.
+    Part(Option<u64>, P),
     Warning(String),
     Error(String),
     /// Nothing may be written, and why.
@@ -149,13 +152,17 @@ impl Job<'_> {
         let mut tally = Tally::default();
         let mut refused = None;
         let mut quiet = Quiet::new(self.args.verbose);
+        // Groups count for themselves. As text a report is printed as often as it is named.
+        let each_once = self.args.top.is_none()
+            && ![FormatName::Text, FormatName::Html].contains(&self.args.format);
+        let mut seen = SeenIds::default();
         let to_file = self.args.output.is_some();
         let mut progress = Progress::new(&self.args.reports, to_file);
         let written = std::thread::scope(|scope| {
             for _ in 0..workers {
                 scope.spawn(|| self.work::<F>(&batches, &stop));
             }
-            let quiet = &mut quiet;
+            let (quiet, seen) = (&mut quiet, &mut seen);
             let mut print = || -> io::Result<()> {
                 while let Some(result) = self.next(&results, &mut out)?
                     && let Some(batch) = self.next(&result, &mut out)?
@@ -164,7 +171,8 @@ impl Job<'_> {
                     tally.add(batch.tally);
                     for outcome in batch.outcomes {
                         match outcome {
-                            Outcome::Part(part) => format.add(part, &mut out)?,
+                            Outcome::Part(identity, _) if each_once && !seen.is_new(identity) => {}
+                            Outcome::Part(_, part) => format.add(part, &mut out)?,
                             Outcome::Warning(_) | Outcome::Error(_) if quiet.is_enough() => {}
                             Outcome::Warning(text) => progress.aside(|| messages.warning(&text)),
                             Outcome::Error(text) => progress.aside(|| messages.error(&text)),
@@ -182,6 +190,7 @@ impl Job<'_> {
             written
         });
         progress.finish();
+        tally.again = seen.again();
         if let Some(more) = quiet.more() {
             let all = count(tally.seen, "report");
             let text = format!("{more} more such messages about {all}; --verbose prints all");
@@ -285,14 +294,24 @@ impl Job<'_> {
     fn item<F: Format>(&self, item: Item, batch: &mut Batch<F::Part>) {
         match item {
             Item::File(path) => match SharedBytes::read(&path, limits::REPORT_BYTES as u64) {
-                Ok(bytes) => self.bytes::<F>(&path.display().to_string(), &bytes, batch),
+                Ok(bytes) => self.file::<F>(&path.display().to_string(), &bytes, batch),
+                Err(error @ Error::Io { .. }) => batch.unopened(error.to_string()),
                 Err(error) => batch.unreadable(error.to_string()),
             },
             Item::Bytes(origin, bytes) => self.bytes::<F>(&origin, &bytes, batch),
             Item::Read(origin, reading) => self.result::<F>(&origin, *reading, batch),
             Item::Warning(text) => batch.outcomes.push(Outcome::Warning(text)),
-            Item::Error(text) => batch.unreadable(text),
+            Item::Error(text) => batch.unopened(text),
+            Item::Skipped(text) => batch.unreadable(text),
             Item::Refused(text) => batch.outcomes.push(Outcome::Refused(text)),
+        }
+    }
+
+    fn file<F: Format>(&self, origin: &str, bytes: &[u8], batch: &mut Batch<F::Part>) {
+        match Packing::of(bytes).map(|packing| unpacked(packing, bytes)) {
+            Some(Ok(bytes)) => self.bytes::<F>(origin, &bytes, batch),
+            Some(Err(error)) => batch.unreadable(format!("{origin}: {error}")),
+            None => self.bytes::<F>(origin, bytes, batch),
         }
     }
 
@@ -336,9 +355,12 @@ impl Job<'_> {
             let text = format!("{origin}: {damage}");
             batch.outcomes.push(Outcome::Warning(text));
         }
+        let identity = identity(&reading.report);
         let named = survive::run(|| self.named::<F>(origin, reading, &mut batch.tally));
         match named {
-            Ok(part) => batch.outcomes.extend(part.map(Outcome::Part)),
+            Ok(part) => batch
+                .outcomes
+                .extend(part.map(|part| Outcome::Part(identity, part))),
             Err(fault) => batch.unreadable(format!("{origin}: {fault}")),
         }
     }
@@ -385,6 +407,11 @@ pub(super) fn readings(bytes: &[u8]) -> impl Iterator<Item = Result<Reading, Rea
 impl<P> Batch<P> {
     fn unreadable(&mut self, text: String) {
         self.tally.damaged += 1;
+        self.outcomes.push(Outcome::Error(text));
+    }
+
+    fn unopened(&mut self, text: String) {
+        self.tally.unopened += 1;
         self.outcomes.push(Outcome::Error(text));
     }
 }

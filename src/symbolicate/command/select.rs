@@ -2,12 +2,15 @@
 
 use crate::report::time::since_epoch;
 use crate::report::{EventKind, Reading};
+use clap::builder::PossibleValue;
 
 /// The selection of reports. An option that is not set selects all.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Which reports")]
 pub struct Select {
     /// Only reports of this type; give it more than once, or a list with commas
+    ///
+    /// hang and anr are other words for stall.
     #[arg(short = 't', long = "type", value_name = "TYPE", value_delimiter = ',',
           value_parser = clap::builder::PossibleValuesParser::new(words()))]
     kinds: Vec<String>,
@@ -42,7 +45,9 @@ impl Select {
         let is_within = at > 0
             && self.since.is_none_or(|since| at >= since)
             && self.until.is_none_or(|until| at < until);
-        (self.kinds.is_empty() || is_lost(kind.is_some()) || self.kinds.iter().any(|k| k == word))
+        (self.kinds.is_empty()
+            || is_lost(kind.is_some())
+            || self.kinds.iter().any(|kind| is_kind(kind, word)))
             && (self.since.or(self.until).is_none() || is_lost(at > 0) || is_within)
             && (self.version_is.is_empty()
                 || is_lost(!version.is_empty())
@@ -50,8 +55,27 @@ impl Select {
     }
 }
 
-fn words() -> impl Iterator<Item = &'static str> {
-    EventKind::ALL.iter().map(|kind| kind.as_str())
+/// Other recorders' words for a stall.
+const STALLS: [&str; 2] = ["hang", "anr"];
+
+fn words() -> impl Iterator<Item = PossibleValue> {
+    EventKind::ALL.iter().map(|kind| {
+        let word = PossibleValue::new(kind.as_str());
+        match kind {
+            EventKind::Stall => word.aliases(STALLS),
+            _ => word,
+        }
+    })
+}
+
+/// Returns true if the type that was asked for is that of a report.
+fn is_kind(asked: &str, word: &str) -> bool {
+    let is_stall = STALLS.contains(&asked);
+    word == if is_stall {
+        EventKind::Stall.as_str()
+    } else {
+        asked
+    }
 }
 
 fn since(text: &str) -> Result<u64, String> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::args::Args;
 use super::{DAMAGED, DONE, Messages, NOTHING};
-use crate::symbolicate::format::facts::count;
+use crate::symbolicate::format::facts::{again_text, count};
 use crate::symbolicate::format::missing_lines;
 use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::{Missing, Symbolicated};
@@ -22,6 +22,10 @@ pub(super) struct Tally {
     /// Those that were not asked for.
     pub unwanted: u64,
     pub damaged: u64,
+    /// Inputs that could not be opened or read.
+    pub unopened: u64,
+    /// Reports that came again, and were not counted again.
+    pub again: u64,
     pub missing: BTreeMap<(String, Vec<u8>), Missing>,
 }
 
@@ -30,6 +34,8 @@ impl Tally {
         self.seen += other.seen;
         self.unwanted += other.unwanted;
         self.damaged += other.damaged;
+        self.unopened += other.unopened;
+        self.again += other.again;
         for (key, missing) in other.missing {
             if self.missing.len() < MISSING {
                 self.missing.entry(key).or_insert(missing);
@@ -53,6 +59,9 @@ impl Tally {
             messages.warning(&format!(
                 "{all} read, but none has the type, time and version that you asked for"
             ));
+        }
+        if self.again > 0 {
+            messages.note(&format!("symbolicate: {}", again_text(self.again)));
         }
         // The system's own libraries are known to lack debug files: `--list-missing` has them.
         let missing = self.missing.values().filter(|m| !(m.system && m.symbols));
@@ -79,7 +88,7 @@ impl Tally {
             }
         }
         match (self.seen, self.damaged) {
-            (0, _) => NOTHING,
+            _ if self.seen == 0 || self.unopened > 0 => NOTHING,
             (_, 1..) => DAMAGED,
             _ if args.strict && !missing.is_empty() => DAMAGED,
             _ => DONE,

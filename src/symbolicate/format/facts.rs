@@ -140,7 +140,11 @@ pub(super) fn recorder(report: &Report) -> Vec<(&'static str, String)> {
             capture
                 .bytes
                 .map(|size| format!("{} of stacks copied", bytes(size))),
-            capture.samples.map(|number| count(number, "sample")),
+            // The pictures count those that there are.
+            capture
+                .samples
+                .filter(|_| report.samples.is_empty())
+                .map(|number| count(number, "sample")),
             capture
                 .unanswered
                 .map(|number| format!("{} did not answer", count(number, "thread"))),
@@ -281,6 +285,12 @@ pub(super) fn bytes(count: u64) -> String {
         1_048_576..1_073_741_824 => format!("{:.1} MiB", count as f64 / 1_048_576.0),
         _ => format!("{:.2} GiB", count as f64 / 1_073_741_824.0),
     }
+}
+
+/// The line about reports whose ids came more than once.
+pub(crate) fn again_text(again: u64) -> String {
+    let s = if again == 1 { "s" } else { "" };
+    format!("{} came again and count{s} once", count(again, "report"))
 }
 
 /// `1 report`, `2 reports`.

@@ -7,9 +7,9 @@ use serde_json::{Map, Value as Json, json};
 
 use super::plain;
 use super::stacks::heaviest;
+use crate::report::Report;
 use crate::report::model::Event;
 use crate::report::time::nanos;
-use crate::report::{EventKind, Report};
 use crate::symbolicate::Missing;
 use crate::symbolicate::blame::{Blamed, blamed, owner};
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Symbolicated, id_text, image_file_name};
@@ -31,7 +31,7 @@ impl Findings {
     pub fn new(origin: &str, of: &Symbolicated) -> Findings {
         let member = Member::new(origin, of);
         Findings {
-            title: title(member.kind, member.ended_by.as_deref(), &member.stack),
+            title: member.title().text(),
             blame: to_blame(of).map(|found| blame_text(of, &found)),
             thread: thread_in_question(&of.report),
             member,
@@ -58,16 +58,52 @@ impl Findings {
     }
 }
 
-/// The title of a group, and of each of its reports.
-fn title(kind: EventKind, ended_by: Option<&str>, stack: &[String]) -> String {
-    let name = stack.first().map_or("(no stack)", String::as_str);
-    let ended_by = ended_by.map_or(String::new(), |word| format!(" ({word})"));
-    format!("{}{ended_by} in {name}", kind.as_str())
+/// The titles of groups in one list: no two are equal. Groups whose titles are have the next caller in which they differ,
+/// else how they end, else the beginning of their keys.
+pub(super) fn titles(groups: &[&Group]) -> Vec<String> {
+    let plain: Vec<String> = groups.iter().map(|group| group.title().text()).collect();
+    let details: [fn(&Group, &[&Group]) -> String; 3] = [caller, most_ending, key_front];
+    let titled = groups.iter().zip(&plain).map(|(group, title)| {
+        let with = |detail: &fn(&Group, &[&Group]) -> String| {
+            let same = groups
+                .iter()
+                .zip(&plain)
+                .filter(|(_, other)| *other == title);
+            let same: Vec<&Group> = same.map(|(other, _)| *other).collect();
+            let words = |of: &Group| detail(of, &same);
+            let own = words(group);
+            let is_only = same.iter().filter(|other| words(other) == own).count() == 1;
+            is_only.then_some(own)
+        };
+        let is_shared = plain.iter().filter(|other| *other == title).count() > 1;
+        let detail = details.iter().filter(|_| is_shared).find_map(with);
+        detail.map_or_else(|| title.clone(), |detail| format!("{title}, {detail}"))
+    });
+    titled.collect()
 }
 
-/// [`title`] of a group.
-pub(super) fn what(group: &Group) -> String {
-    title(group.kind, group.ended_by.as_deref(), &group.stack)
+/// The innermost caller that not all of the groups have at that depth.
+fn caller(group: &Group, same: &[&Group]) -> String {
+    let differs = |depth: &usize| {
+        let at = |of: &Group| of.stack.get(*depth).cloned();
+        same.iter().any(|other| at(other) != at(group))
+    };
+    let deepest = same.iter().map(|of| of.stack.len()).max().unwrap_or(0);
+    let depth = (1..deepest).find(differs);
+    let name = depth.and_then(|depth| group.stack.get(depth));
+    match name {
+        Some(name) => format!("called by {name}"),
+        None => "called by nothing of the app".to_owned(),
+    }
+}
+
+fn most_ending(group: &Group, _: &[&Group]) -> String {
+    let most = group.endings.iter().max_by_key(|(_, count)| **count);
+    most.map_or(String::new(), |(ending, _)| ending.clone())
+}
+
+fn key_front(group: &Group, _: &[&Group]) -> String {
+    format!("group {}", &key_text(group.key)[..8])
 }
 
 /// The frame to blame: of the heaviest sample, else of the thread that the report is about.

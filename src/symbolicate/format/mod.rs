@@ -1,8 +1,11 @@
 //! Symbolicated reports as people and programs want them: one file per format.
 
 pub(crate) mod facts;
+mod file_names;
 mod findings;
 mod firefox;
+mod flame;
+mod flame_svg;
 mod folded;
 mod html;
 mod json;
@@ -13,6 +16,7 @@ mod source;
 mod speedscope;
 mod stacks;
 mod text;
+mod threads;
 mod top;
 
 use std::io;
@@ -20,7 +24,8 @@ use std::sync::Arc;
 
 pub(crate) use findings::{missing_lines, missing_text, unread_text};
 pub use firefox::Firefox;
-pub use folded::{FlameGraph, Folded};
+pub use flame_svg::FlameGraph;
+pub use folded::Folded;
 pub use html::Html;
 #[cfg(test)]
 pub(crate) use json::value_json;

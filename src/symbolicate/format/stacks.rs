@@ -145,15 +145,59 @@ fn repeated(stack: &Stack, index: usize) -> usize {
     if !stack.tasks.is_empty() {
         return 0;
     }
-    let follows = index > 0 && stack.frames.get(index - 1).is_some_and(is_same);
+    let gap = stack.omitted.map(|gap| gap.at as usize);
+    let before = index.checked_sub(1).filter(|_| gap != Some(index));
+    let follows = before
+        .and_then(|at| stack.frames.get(at))
+        .is_some_and(is_same);
     if follows || first.frames.len() > 1 {
         return 0;
     }
-    let gap = stack.omitted.map_or(usize::MAX, |gap| gap.at as usize);
-    let end = stack.frames.len().min(gap.max(index + 1));
+    // A gap ends what is before it.
+    let gap = gap.filter(|gap| *gap > index);
+    let end = stack.frames.len().min(gap.unwrap_or(usize::MAX));
     let rest = stack.frames[index + 1..end].iter();
     let count = rest.take_while(|other| is_same(other)).count();
     if count < REPEATED { 0 } else { count }
+}
+
+/// The function in which a thread waits for work; `None` for one whose innermost frame is another.
+pub(super) fn paused(stack: &Stack) -> Option<&str> {
+    const WAITS: [&str; 22] = [
+        "mach_msg_trap",
+        "mach_msg2_trap",
+        "mach_msg",
+        "semaphore_wait_trap",
+        "semaphore_timedwait_trap",
+        "kevent",
+        "kevent_id",
+        "kevent_qos",
+        "psynch_cvwait",
+        "workq_kernreturn",
+        "semwait_signal",
+        "select",
+        "poll",
+        "ppoll",
+        "epoll_wait",
+        "epoll_pwait",
+        "futex",
+        "futex_abstimed_wait_common",
+        "futex_abstimed_wait_common64",
+        "pthread_cond_wait",
+        "pthread_cond_timedwait",
+        "clock_nanosleep",
+    ];
+    let name = each_of(stack.frames.first()?).find_map(|f| f.frame?.function.as_deref())?;
+    let bare = name
+        .split('@')
+        .next()
+        .unwrap_or(name)
+        .trim_start_matches('_');
+    let bare = bare
+        .strip_prefix("GI_")
+        .unwrap_or(bare)
+        .trim_start_matches('_');
+    WAITS.contains(&bare).then_some(name)
 }
 
 /// Every source frame of a stack, outermost first, with its name. Async callers are between the function that they await

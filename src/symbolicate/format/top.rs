@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::facts::{count, date_time, duration};
-use super::findings::what;
+use super::facts::{again_text, count, date_time, duration};
+use super::findings::titles;
 use super::{Format, PlainJson, Style, plain};
 use crate::report::time::nanos;
 use crate::symbolicate::frame::Symbolicated;
@@ -62,21 +62,28 @@ impl Format for Top {
 
     fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let top = self.groups.top(self.n);
+        let titles = titles(&top);
+        let objects = || {
+            top.iter()
+                .zip(&titles)
+                .map(|(group, title)| group_json(group, title))
+        };
         match self.layout {
-            TopLayout::Text => self.text(&top, out)?,
+            TopLayout::Text => self.text(&top, &titles, out)?,
             TopLayout::Json => {
                 let document = json!({
                     "reports": self.groups.reports(),
+                    "again": self.groups.again(),
                     "groups": self.groups.len(),
                     "dropped": self.groups.dropped(),
-                    "top": top.iter().map(|group| group_json(group)).collect::<Vec<_>>(),
+                    "top": objects().collect::<Vec<_>>(),
                 });
                 serde_json::to_writer_pretty(PlainJson(&mut *out), &document)?;
                 writeln!(out)?;
             }
             TopLayout::Ndjson => {
-                for group in top {
-                    serde_json::to_writer(PlainJson(&mut *out), &group_json(group))?;
+                for group in objects() {
+                    serde_json::to_writer(PlainJson(&mut *out), &group)?;
                     writeln!(out)?;
                 }
             }
@@ -86,7 +93,7 @@ impl Format for Top {
 }
 
 impl Top {
-    fn text(&self, top: &[&Group], out: &mut dyn Write) -> io::Result<()> {
+    fn text(&self, top: &[&Group], titles: &[String], out: &mut dyn Write) -> io::Result<()> {
         let (bold, reset) = match self.style.color {
             true => ("\x1b[1m", "\x1b[0m"),
             false => ("", ""),
@@ -95,24 +102,27 @@ impl Top {
         let all = count(reports, "report");
         let groups = count(self.groups.len() as u64, "group");
         writeln!(out, "{all} in {groups}; those that hurt users most:")?;
+        if let again @ 1.. = self.groups.again() {
+            writeln!(out, "{}.", again_text(again))?;
+        }
         let title = "     launches  ended by it  reports        time  what";
         writeln!(out, "\n{title}")?;
-        for (rank, group) in top.iter().enumerate() {
+        let listed = || (1..).zip(top.iter().zip(titles));
+        for (rank, (group, title)) in listed() {
             writeln!(
                 out,
                 "{:>3}. {:>8}  {:>11}  {:>7}  {:>10}  {}",
-                rank + 1,
+                rank,
                 group.launches(),
                 group.ended,
                 group.count,
                 time(group, group.total),
-                plain(&what(group)),
+                plain(title),
             )?;
         }
-        for (rank, group) in top.iter().enumerate() {
+        for (rank, (group, title)) in listed() {
             let share = 100.0 * group.count as f64 / reports.max(1) as f64;
-            let (rank, title) = (rank + 1, what(group));
-            writeln!(out, "\n{bold}{rank:>3}. {}{reset}", plain(&title))?;
+            writeln!(out, "\n{bold}{rank:>3}. {}{reset}", plain(title))?;
             write!(out, "     {} ({share:.1} %)", count(group.count, "report"))?;
             if !group.total.is_zero() {
                 let (total, worst) = (time(group, group.total), time(group, group.worst));
@@ -182,12 +192,14 @@ fn counted(counts: &std::collections::BTreeMap<String, u64>) -> String {
     parts.join(", ")
 }
 
-fn group_json(group: &Group) -> serde_json::Value {
+fn group_json(group: &Group, title: &str) -> serde_json::Value {
     json!({
         "group": key_text(group.key),
         "group_recipe": RECIPE,
         "type": group.kind.as_str(),
-        "title": what(group),
+        "title": title,
+        "place": group.place,
+        "message": group.message,
         "stack": group.stack,
         "count": group.count,
         "launches": group.launches(),

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use super::seen::identity;
+use super::stack::frame_named;
 use super::{NO_END, normalised};
 use crate::report::time::since_epoch;
 use crate::report::{Event, EventKind, Report, Value};
-use crate::symbolicate::frame::Symbolicated;
+use crate::symbolicate::frame::{Symbolicated, image_file_name};
 use crate::symbolicate::recorded::ENDED_BY;
+use crate::symbolicate::title::{TitleParts, pattern, shortened};
 
 /// The facts of a report that count in its group. Made on any thread; cheap to keep.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,12 +17,18 @@ use crate::symbolicate::recorded::ENDED_BY;
 pub struct Member {
     /// The group's [`key`](super::Group::key).
     pub key: u128,
+    /// A hash that copies of one report have in common; `None` where it has no id.
+    pub identity: Option<u64>,
     /// The kind of event.
     pub kind: EventKind,
     /// The [`normalised`] stack, innermost first.
     pub stack: Vec<String>,
     /// The code by which the system ended the app, where there is one: `FRONTBOARD 0x8BADF00D`.
     pub ended_by: Option<String>,
+    /// File and line of the innermost frame of the stack, or of the panic: `act.rs:12`.
+    pub place: Option<String>,
+    /// The message of a panic or an exception, shortened.
+    pub message: Option<String>,
     /// The report's file or source.
     pub origin: String,
     /// Duration of the stall; zero where it is unknown, or where the report is of no stall.
@@ -58,13 +67,28 @@ impl Member {
             _ if fatal => event.map_or("", |event| event.word()).to_owned(),
             _ => "went on".to_owned(),
         };
+        let place = stack.first().and_then(|name| place(symbolicated, name));
+        let message = event.and_then(|event| message_of(event, shortened));
+        // Panics at one place may be faults of many kinds.
+        let is_panic = kind == EventKind::Panic;
+        let told_apart = event
+            .filter(|_| is_panic)
+            .and_then(|event| message_of(event, pattern));
         let head = &report.head;
         let launch = Some(head.launch).filter(|launch| *launch != [0; 16]);
         Member {
-            key: key_of(kind, ended_by, &app_word(&report.head.app.name), &stack),
+            key: key_of(
+                kind,
+                [ended_by, told_apart.as_deref()],
+                &app_word(&report.head.app.name),
+                &stack,
+            ),
+            identity: identity(report),
             kind,
             stack,
             ended_by: ended_by.map(str::to_owned),
+            place,
+            message,
             origin: origin.to_owned(),
             duration,
             at_least,
@@ -74,6 +98,55 @@ impl Member {
             launch: launch.unwrap_or(head.id),
             version: known(&head.app.version),
             device: known(head.device.as_deref().unwrap_or("")),
+        }
+    }
+}
+
+/// The place of a function of the stack: file and line; where no debug information names them, those of the panic.
+fn place(of: &Symbolicated, function: &str) -> Option<String> {
+    let frame = frame_named(of, function);
+    let known = frame.and_then(|frame| Some((frame.file.as_deref()?, frame.line)));
+    match known {
+        Some((file, Some(line))) => Some(format!("{}:{line}", image_file_name(file))),
+        _ => panic_place(of).or_else(|| Some(image_file_name(known?.0).to_owned())),
+    }
+}
+
+/// `act.rs:12`, of `src/act.rs:12:5`.
+fn panic_place(of: &Symbolicated) -> Option<String> {
+    let location = of.report.event.as_ref()?.location.as_deref()?;
+    let (place, column) = location.rsplit_once(':')?;
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    let has_column = place.rsplit(':').next().is_some_and(is_number) && is_number(column);
+    Some(image_file_name(if has_column { place } else { location }).to_owned())
+}
+
+/// The message of a panic; of an exception, with its name.
+fn message_of(event: &Event, of: fn(&str) -> Option<String>) -> Option<String> {
+    let message = event.message.as_deref().and_then(of);
+    match event.kind {
+        EventKind::Panic => message,
+        EventKind::Exception => {
+            let name = event.name.as_deref().filter(|name| !name.is_empty());
+            // Some recorders put the name into the message.
+            let name = name.filter(|name| !message.as_deref().unwrap_or("").contains(name));
+            let parts: Vec<&str> = name.into_iter().chain(message.as_deref()).collect();
+            Some(parts.join(": ")).filter(|text| !text.is_empty())
+        }
+        _ => None,
+    }
+}
+
+impl Member {
+    /// The title of the report.
+    pub(crate) fn title(&self) -> TitleParts<'_> {
+        TitleParts {
+            what: self.kind.as_str(),
+            ended_by: self.ended_by.as_deref(),
+            function: Some(self.stack.first().map_or("(no stack)", String::as_str)),
+            place: self.place.as_deref(),
+            message: self.message.as_deref(),
+            ..TitleParts::default()
         }
     }
 }
@@ -112,7 +185,7 @@ pub fn key_text(key: u128) -> String {
 }
 
 /// Version of the recipe by which keys are made. Keys of different recipes are never the same.
-pub const RECIPE: u32 = 4;
+pub const RECIPE: u32 = 5;
 
 /// The app's name as every recorder writes it: `com.example.My-Kiosk`, `My Kiosk` and `mykiosk` are one.
 fn app_word(name: &str) -> String {
@@ -124,12 +197,12 @@ fn app_word(name: &str) -> String {
 }
 
 /// FNV-1a of 128 bits: for a hash that must never change, simple enough to be written in any language.
-fn key_of(kind: EventKind, ended_by: Option<&str>, app: &str, stack: &[String]) -> u128 {
+fn key_of(kind: EventKind, facts: [Option<&str>; 2], app: &str, stack: &[String]) -> u128 {
     let recipe = RECIPE.to_string();
     let front = [recipe.as_str(), kind.as_str(), app];
     let words = front
         .into_iter()
-        .chain(ended_by)
+        .chain(facts.into_iter().flatten())
         .chain(stack.iter().map(String::as_str));
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     for byte in words.flat_map(|word| word.bytes().chain([0])) {

@@ -18,6 +18,7 @@
 
 mod member;
 mod names;
+mod seen;
 mod stack;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,8 +28,10 @@ use rustc_hash::FxHashMap;
 
 pub use self::member::{Member, RECIPE, key_text};
 pub(crate) use self::names::{plain_name, within};
+pub(crate) use self::seen::{SeenIds, identity};
 pub use self::stack::{normalised, thread_in_question};
 use super::frame::Symbolicated;
+use super::title::TitleParts;
 use crate::report::EventKind;
 
 /// Groups kept at a time: when there are more, the rarer half is dropped and only counted.
@@ -42,6 +45,7 @@ pub struct Groups {
     groups: FxHashMap<u128, Group>,
     reports: u64,
     dropped: u64,
+    seen: SeenIds,
 }
 
 /// Reports of the same fault.
@@ -56,9 +60,14 @@ pub struct Group {
     pub stack: Vec<String>,
     /// The code by which the system ended the app, where there is one: `FRONTBOARD 0x8BADF00D`.
     pub ended_by: Option<String>,
+    /// File and line of its innermost frame, as the example has them: `act.rs:12`.
+    pub place: Option<String>,
+    /// The message of a panic or an exception, shortened, as the example has it.
+    pub message: Option<String>,
     /// Number of reports.
     pub count: u64,
-    /// Number of them that ended their launch: crashes, and stalls that were never seen to end.
+    /// Number of launches that ended by them: crashes, and stalls that were never seen to end. A launch ends once, however
+    /// many reports say so.
     pub ended: u64,
     /// Sum of the stalls' durations.
     pub total: Duration,
@@ -79,15 +88,28 @@ pub struct Group {
     /// Reports by device.
     pub devices: BTreeMap<String, u64>,
     launches: Launches,
+    ended_launches: Launches,
 }
 
 /// The ending of a stall that was never seen to end: the app was killed in it, or died otherwise.
 pub const NO_END: &str = "never seen to end";
 
 impl Group {
-    /// Number of launches that have such reports; above a hundred or so an estimate, to some 10 %.
+    /// Number of launches that have such reports; above some thousands an estimate, to 2 %.
     pub fn launches(&self) -> u64 {
-        self.launches.count()
+        self.launches.count().min(self.count)
+    }
+
+    /// The title of the group.
+    pub(crate) fn title(&self) -> TitleParts<'_> {
+        TitleParts {
+            what: self.kind.as_str(),
+            ended_by: self.ended_by.as_deref(),
+            function: Some(self.stack.first().map_or("(no stack)", String::as_str)),
+            place: self.place.as_deref(),
+            message: self.message.as_deref(),
+            ..TitleParts::default()
+        }
     }
 }
 
@@ -102,10 +124,14 @@ impl Groups {
         self.count(Member::new(origin, report))
     }
 
-    /// Counts a report of which all that counts is known already, and says which group it belongs to.
+    /// Counts a report of which all that counts is known already, and says which group it belongs to. A report that has
+    /// come before counts once.
     pub fn count(&mut self, member: Member) -> u128 {
-        self.reports += 1;
         let key = member.key;
+        if !self.seen.is_new(member.identity) {
+            return key;
+        }
+        self.reports += 1;
         if !self.groups.contains_key(&key) && self.groups.len() >= GROUPS {
             self.drop_rare();
         }
@@ -114,6 +140,8 @@ impl Groups {
             kind: member.kind,
             stack: member.stack,
             ended_by: member.ended_by,
+            place: member.place.clone(),
+            message: member.message.clone(),
             count: 0,
             ended: 0,
             total: Duration::ZERO,
@@ -126,18 +154,23 @@ impl Groups {
             versions: BTreeMap::new(),
             devices: BTreeMap::new(),
             launches: Launches::default(),
+            ended_launches: Launches::default(),
         });
         group.count += 1;
-        group.ended += u64::from(member.ended);
         group.at_least |= member.at_least;
         group.first = group.first.into_iter().chain(member.time).min();
         group.last = group.last.max(member.time);
         group.launches.add(&member.launch, self.reports);
+        if member.ended {
+            group.ended_launches.add(&member.launch, self.reports);
+            group.ended = group.ended_launches.count().min(group.launches());
+        }
         tally(&mut group.endings, member.ending);
         group.total = group.total.saturating_add(member.duration);
         if member.duration > group.worst {
             group.worst = member.duration;
             group.example = member.origin;
+            (group.place, group.message) = (member.place, member.message);
         }
         tally(&mut group.versions, member.version);
         tally(&mut group.devices, member.device);
@@ -147,6 +180,11 @@ impl Groups {
     /// Number of reports that were counted.
     pub fn reports(&self) -> u64 {
         self.reports
+    }
+
+    /// Number of reports that were not counted, since their id had come before.
+    pub fn again(&self) -> u64 {
+        self.seen.again()
     }
 
     /// Number of reports in groups too rare to be kept.
@@ -195,7 +233,7 @@ fn tally(counts: &mut BTreeMap<String, u64>, what: String) {
 }
 
 /// Hashes of launches kept.
-const KEPT: usize = 128;
+const KEPT: usize = 1 << 12;
 
 /// The smallest hashes of the launches seen. All of them while there are few; then their density says how many there are.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -204,15 +242,9 @@ struct Launches(BTreeSet<u64>);
 impl Launches {
     /// Counts a launch; one without an id is another than all before, and is told apart by the `number` of its report.
     fn add(&mut self, id: &[u8; 16], number: u64) {
-        let words = match u128::from_be_bytes(*id) {
-            0 => u128::from(number),
-            id => id,
-        };
-        // Ids may count up: the finalizer of SplitMix64 spreads them.
-        let mut hash = (words as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (words >> 64) as u64;
-        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        self.0.insert(hash ^ (hash >> 31));
+        let numbered = u128::from(number).to_be_bytes();
+        let id = if *id == [0; 16] { &numbered } else { id };
+        self.0.insert(seen::spread(id));
         if self.0.len() > KEPT {
             self.0.pop_last();
         }
@@ -235,14 +267,14 @@ mod tests {
 
     #[test]
     fn few_are_counted_and_many_are_estimated() {
-        for many in [1_u128, 100, 5_000, 100_000] {
+        for many in [1_u128, 100, 4_000, 100_000] {
             let mut launches = Launches::default();
             for id in (1..=many).chain(1..=many.min(50)) {
                 launches.add(&id.to_be_bytes(), 0);
             }
             let (many, found) = (many as f64, launches.count() as f64);
             assert!(
-                (found - many).abs() <= if many > 100.0 { many / 4.0 } else { 0.0 },
+                (found - many).abs() <= if many > 4_000.0 { many / 20.0 } else { 0.0 },
                 "{found} of {many}"
             );
         }

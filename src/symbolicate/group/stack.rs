@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::names::{GroupName, group_name, plain_name, swift_name};
 use crate::report::{EventKind, Report, Thread};
 use crate::symbolicate::blame::{Blamed, Code, Owner, code, owner, sought};
-use crate::symbolicate::frame::{Stack, Symbolicated};
+use crate::symbolicate::frame::{Frame, Stack, Symbolicated};
 use crate::symbolicate::import::LAST_EXCEPTION;
 
 /// See [`long_way`].
@@ -203,6 +203,26 @@ fn placed(name: GroupName, frame: &Blamed<'_>) -> Arc<str> {
     }
 }
 
+/// The frame of the stack that stands for the report whose normalised name this is: in the thread's own stack, else in the
+/// first sample that has one.
+pub(crate) fn frame_named<'a>(report: &'a Symbolicated, name: &str) -> Option<&'a Frame> {
+    let thread = thread_in_question(&report.report).and_then(|at| report.threads.get(at));
+    let stacks = thread.into_iter().chain(&report.samples);
+    let mut frames = stacks.flat_map(|stack| sought(report, stack));
+    let found = frames.find(|frame| frame_name(frame).is_some_and(|found| *found == *name));
+    found?.frame
+}
+
+/// The normalised name of a frame that has one.
+fn frame_name(frame: &Blamed<'_>) -> Option<Arc<str>> {
+    let name = frame.frame?.function.as_ref()?;
+    let name = match code(frame.frame?) {
+        Code::Swift(function) => swift_name(function),
+        _ => group_name(name),
+    };
+    Some(placed(name, frame))
+}
+
 /// Returns the function that holds a lambda of C++. The functions that the lambda was inlined into have it in their
 /// arguments: `std::__invoke<till::pay(int)::{lambda(int)#1}&>`.
 fn holder<'a>(frame: &Blamed<'a>) -> Option<&'a str> {
@@ -254,7 +274,7 @@ fn unnamed(report: &Symbolicated, frame: &Blamed<'_>, with_offset: bool) -> Stri
 mod tests {
     use super::*;
     use crate::report::model::Found;
-    use crate::symbolicate::frame::{Frame, PhysicalFrame};
+    use crate::symbolicate::frame::PhysicalFrame;
 
     #[test]
     fn a_lambda_has_the_function_that_holds_it() {

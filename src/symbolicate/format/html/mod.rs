@@ -1,6 +1,7 @@
 //! One page for a report, or for all of them together, with the groups that hurt users most: it needs no network, no
 //! script, and follows the reader's choice of light or dark.
 
+mod flame;
 mod pictures;
 mod report;
 mod stack;
@@ -8,7 +9,7 @@ mod stack;
 use std::fmt::Write as _;
 use std::io;
 
-use super::findings::what;
+use super::findings::titles;
 use super::plain::escape;
 use super::{Format, Style, facts, top};
 use crate::symbolicate::frame::Symbolicated;
@@ -59,8 +60,10 @@ impl Format for Html {
     }
 
     fn add(&mut self, part: ReportPage, _out: &mut dyn io::Write) -> io::Result<()> {
+        let before = self.groups.reports();
         self.groups.count(part.member.clone());
-        if self.top.is_none() && self.reports.len() < REPORTS {
+        let is_new = self.groups.reports() > before;
+        if is_new && self.top.is_none() && self.reports.len() < REPORTS {
             self.reports.push(part);
         }
         Ok(())
@@ -132,11 +135,16 @@ fn groups_body(groups: &Groups, n: usize) -> String {
         "<h1>{} in {found}</h1>",
         facts::count(reports, "report")
     );
+    if let again @ 1.. = groups.again() {
+        let text = facts::again_text(again);
+        let _ = writeln!(page, "<p class=\"note\">{text}.</p>");
+    }
     let all = groups.top(n);
-    groups_table(&mut page, &all);
+    let titles = titles(&all);
+    groups_table(&mut page, &all, &titles);
     let most = all.iter().map(|group| group.count).max().unwrap_or(1);
-    for (rank, group) in all.iter().enumerate() {
-        group_section(&mut page, rank + 1, group, reports, most);
+    for (rank, (group, title)) in (1..).zip(all.iter().zip(&titles)) {
+        group_section(&mut page, (rank, title), group, reports, most);
     }
     if let dropped @ 1.. = groups.dropped() {
         let text = "reports were in groups too rare to be kept.";
@@ -146,31 +154,39 @@ fn groups_body(groups: &Groups, n: usize) -> String {
 }
 
 /// Writes the table of the groups to fix first.
-fn groups_table(page: &mut String, all: &[&Group]) {
+fn groups_table(page: &mut String, all: &[&Group], titles: &[String]) {
     page.push_str(
-        "<div class=\"wide\"><table><tr><th></th><th>Launches</th><th>Ended by it</th><th>Reports</th><th>Time</th>\
-         <th>Versions</th><th>Seen</th><th>What</th></tr>\n",
+        "<div class=\"wide\"><table class=\"groups\"><tr><th></th><th>What</th><th class=\"n\">Launches</th>\
+         <th class=\"n\">Ended by it</th><th class=\"n\">Reports</th><th class=\"n\">Time</th>\
+         <th class=\"n\">Versions</th><th>Seen</th></tr>\n",
     );
-    for (rank, group) in all.iter().enumerate() {
+    for (rank, (group, title)) in (1..).zip(all.iter().zip(titles)) {
+        let cell =
+            |label: &str, text: &str| format!("<td class=\"n\" data-label=\"{label}\">{text}</td>");
         let _ = writeln!(
             page,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
-             <td><a href=\"#group{0}\">{}</a></td></tr>",
-            rank + 1,
-            group.launches(),
-            group.ended,
-            group.count,
-            top::time(group, group.total),
-            group.versions.len(),
+            "<tr><td class=\"n\">{rank}</td><td class=\"what\"><a href=\"#group{rank}\">{}</a></td>{}{}{}{}{}\
+             <td data-label=\"Seen\">{}</td></tr>",
+            escape(title),
+            cell("Launches", &group.launches().to_string()),
+            cell("Ended by it", &group.ended.to_string()),
+            cell("Reports", &group.count.to_string()),
+            cell("Time", &top::time(group, group.total)),
+            cell("Versions", &group.versions.len().to_string()),
             top::seen(group),
-            escape(&what(group)),
         );
     }
     page.push_str("</table></div>\n");
 }
 
 /// The bar is as long as the group has reports; those that ended their launch are red.
-fn group_section(page: &mut String, rank: usize, group: &Group, reports: u64, most: u64) {
+fn group_section(
+    page: &mut String,
+    (rank, title): (usize, &str),
+    group: &Group,
+    reports: u64,
+    most: u64,
+) {
     let share = 100.0 * group.count as f64 / reports.max(1) as f64;
     let (total, worst) = (top::time(group, group.total), top::time(group, group.worst));
     let lasted = match group.total.is_zero() {
@@ -187,10 +203,10 @@ fn group_section(page: &mut String, rank: usize, group: &Group, reports: u64, mo
     let _ = writeln!(
         page,
         "<section class=\"group\" id=\"group{rank}\">\n<h2>{rank}. {}</h2>\n\
-         <svg class=\"bar\" viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\"><rect class=\"c0\" width=\"{width:.1}\" height=\"1\"/>\
+         <svg class=\"bar\" aria-hidden=\"true\" viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\"><rect class=\"c0\" width=\"{width:.1}\" height=\"1\"/>\
          <rect class=\"c3\" width=\"{ended:.1}\" height=\"1\"/></svg>\n\
          <p>{} ({share:.1} %){fatal}{lasted}</p>\n<ol class=\"names\">",
-        escape(&what(group)),
+        escape(title),
         facts::count(group.count, "report"),
     );
     for name in group.stack.iter().take(FRAMES) {

@@ -1,84 +1,15 @@
-//! Pictures of a report's samples on a page: a flame graph of plain boxes, the outermost frame on top, and a line of
-//! time, coloured by the app's innermost function.
+//! The picture of a report's samples over time on a page, coloured by the app's innermost function.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use rustc_hash::FxHashMap;
-
 use crate::report::time::nanos;
 use crate::report::{Report, Sample};
-use crate::symbolicate::blame::{blamed, is_own};
-use crate::symbolicate::format::Style;
+use crate::symbolicate::blame::blamed;
 use crate::symbolicate::format::facts::{Moment, app_state, began, duration};
 use crate::symbolicate::format::plain::escape;
-use crate::symbolicate::format::stacks::{end_of_samples, outermost, weighed};
+use crate::symbolicate::format::stacks::end_of_samples;
 use crate::symbolicate::frame::Symbolicated;
-
-/// Boxes that are narrower than this share are left out.
-const NARROW: f64 = 0.002;
-/// Boxes on top of each other: browsers nest no deeper than some hundreds.
-const DEEP: usize = 200;
-
-#[derive(Default)]
-struct FlameNode {
-    name: String,
-    own: bool,
-    weight: u64,
-    below: Vec<FlameNode>,
-    /// Places in `below`, by name.
-    places: FxHashMap<String, usize>,
-}
-
-pub(super) fn flame(page: &mut String, style: &Style, of: &Symbolicated) {
-    if of.samples.is_empty() {
-        return;
-    }
-    let mut root = FlameNode::default();
-    for weighed in weighed(of) {
-        root.weight = root.weight.saturating_add(weighed.count);
-        let mut node = &mut root;
-        for (name, frame, physical) in outermost(of, weighed.stack, style).take(DEEP) {
-            let below = &mut node.below;
-            let at = *node.places.entry(name).or_insert_with_key(|name| {
-                below.push(FlameNode {
-                    name: name.clone(),
-                    own: is_own(of, physical, frame),
-                    ..FlameNode::default()
-                });
-                below.len() - 1
-            });
-            node = &mut below[at];
-            node.weight = node.weight.saturating_add(weighed.count);
-        }
-    }
-    page.push_str("<h2>Flame graph <small>of the samples, outermost frame first</small></h2>\n<div class=\"flame\">\n");
-    boxes(page, &root, root.weight.max(1));
-    page.push_str("</div>\n");
-}
-
-/// Draws the callees of a node, side by side.
-fn boxes(page: &mut String, node: &FlameNode, total: u64) {
-    let share = |weight: u64, of: u64| weight as f64 / of.max(1) as f64;
-    let is_wide = |below: &&FlameNode| share(below.weight, total) >= NARROW;
-    for below in node.below.iter().filter(is_wide) {
-        let name = escape(&below.name);
-        let class = if below.own { " class=\"own\"" } else { "" };
-        let _ = write!(
-            page,
-            "<div style=\"width:{:.2}%\"><b{class} title=\"{name}: {} of {total} samples ({:.0} %)\">{name}</b>",
-            100.0 * share(below.weight, node.weight),
-            below.weight,
-            100.0 * share(below.weight, total),
-        );
-        if !below.below.is_empty() {
-            page.push_str("<div class=\"row\">");
-            boxes(page, below, total);
-            page.push_str("</div>");
-        }
-        page.push_str("</div>");
-    }
-}
 
 /// Functions with a colour of their own; the rest share one.
 const COLOURS: usize = 7;

@@ -3,7 +3,8 @@
 use crate::report::time::{nanos, since_epoch};
 use std::fmt::Write as _;
 
-use super::pictures::{flame, timeline};
+use super::flame::flame;
+use super::pictures::timeline;
 use super::stack::stack;
 use crate::report::model::{Report, Thread};
 use crate::symbolicate::format::Style;
@@ -13,25 +14,25 @@ use crate::symbolicate::format::facts::{
 use crate::symbolicate::format::findings::{kind_text, missing_lines};
 use crate::symbolicate::format::plain::escape;
 use crate::symbolicate::format::stacks::heaviest;
+use crate::symbolicate::format::threads::in_order;
 use crate::symbolicate::frame::{Symbolicated, id_text, image_file_name};
 use crate::symbolicate::group::{Member, key_text, thread_in_question};
+use crate::symbolicate::title::TitleParts;
 
 /// Summary of the event, in one line.
 pub(super) fn title(of: &Symbolicated, member: &Member) -> String {
     let app = &of.report.head.app;
     let event = of.report.event.as_ref();
-    let kind = event.map_or("report", |event| event.word());
-    let place = member.stack.first();
-    let place = place.map_or(String::new(), |name| format!(" in {name}"));
-    let time = match member.duration.is_zero() {
-        true => String::new(),
-        false => format!(" of {}", duration(nanos(member.duration))),
+    let lasted = (!member.duration.is_zero()).then(|| duration(nanos(member.duration)));
+    let parts = TitleParts {
+        what: event.map_or("report", |event| event.word()),
+        lasted: lasted.as_deref(),
+        function: member.stack.first().map(String::as_str),
+        ..member.title()
     };
     let name = Some(app.name.as_str()).filter(|name| !name.is_empty());
     let name = name.unwrap_or("???");
-    let ended_by = member.ended_by.as_deref();
-    let ended_by = ended_by.map_or(String::new(), |word| format!(" ({word})"));
-    format!("{name} {}: {kind}{ended_by}{time}{place}", app.version)
+    format!("{name} {}: {}", app.version, parts.text())
 }
 
 pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Member) -> String {
@@ -41,7 +42,7 @@ pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Memb
     facts(&mut page, origin, report, member);
     remarks(&mut page, of);
     timeline(&mut page, of);
-    flame(&mut page, style, of);
+    flame(&mut page, style, origin, of);
     let about = thread_in_question(report);
     if let Some((index, weight, total)) = heaviest(of) {
         let _ = writeln!(
@@ -53,7 +54,8 @@ pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Memb
     }
     let count = report.threads.len();
     let _ = writeln!(page, "<h2>Threads <small>{count}</small></h2>");
-    for (index, (thread, frames)) in report.threads.iter().zip(&of.threads).enumerate() {
+    for (index, _) in in_order(of) {
+        let (thread, frames) = (&report.threads[index], &of.threads[index]);
         let open = if about == Some(index) { " open" } else { "" };
         let title = thread_title(index, thread);
         let _ = writeln!(page, "<details{open}><summary>{title}</summary>");
@@ -196,7 +198,7 @@ fn images(page: &mut String, report: &Report) {
     let count = report.images.len();
     let _ = writeln!(
         page,
-        "<details><summary>Images <small>{count}</small></summary><div class=\"wide\"><table class=\"images\">\n\
+        "<details><summary>Images <small>{count}</small></summary><div class=\"wide\" tabindex=\"0\"><table class=\"images\">\n\
          <tr><th>from</th><th>to</th><th>name</th><th>id</th><th>path</th></tr>"
     );
     for image in &report.images {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use crate::symbolicate::blame::{Blamed, Owner, each_of, owner};
 use crate::symbolicate::format::facts::count;
+use crate::symbolicate::format::file_names::FileNames;
 use crate::symbolicate::format::plain::escape;
 use crate::symbolicate::format::stacks::{StackRow, chain_ends, rows};
 use crate::symbolicate::format::{Excerpt, Style};
@@ -40,6 +41,7 @@ pub(super) fn stack(
         page,
         style,
         of,
+        files: FileNames::of(of),
         shown: if with_source { 0 } else { SHOWN },
     };
     rows.page.push_str("<div class=\"stack\">\n");
@@ -99,6 +101,7 @@ struct Rows<'a> {
     page: &'a mut String,
     style: &'a Style,
     of: &'a Symbolicated,
+    files: FileNames,
     /// Count of frames that have shown their source code.
     shown: usize,
 }
@@ -164,7 +167,7 @@ impl Rows<'_> {
         let line = line.map_or(String::new(), |line| format!(":{line}"));
         let file = frame.and_then(|frame| frame.file.as_deref());
         let file = file.map_or(String::new(), |file| {
-            let (path, name) = (escape(file), escape(image_file_name(file)));
+            let (path, name) = (escape(file), escape(self.files.shown(file)));
             format!("<span title=\"{path}\">{name}{line}</span>")
         });
         let image = image.map_or(String::new(), |image| escape(image_file_name(&image.name)));
@@ -179,7 +182,7 @@ impl Rows<'_> {
 }
 
 fn source(page: &mut String, frame: &Frame, excerpt: &Excerpt) {
-    page.push_str("<pre class=\"source\">");
+    page.push_str("<pre class=\"source\" tabindex=\"0\">");
     for (number, code) in (excerpt.first..).zip(&excerpt.lines) {
         let code = escape(code);
         let (open, close) = match Some(number) == frame.line {

@@ -10,7 +10,10 @@ use anstyle::Style as Paint;
 use super::facts::{
     Moment, app_state, date_time, lasted, os_text, recorder, signal_code, vitals, watched, words,
 };
+use super::file_names::FileNames;
 use super::findings::{blame_text, kind_text, missing_lines, to_blame};
+use super::stacks::paused;
+use super::threads::{Standing, in_order};
 use super::{Format, Style, plain};
 use crate::report::Report;
 use crate::report::time::{nanos, since_epoch};
@@ -33,14 +36,18 @@ impl Format for Text {
             of,
             report: &of.report,
             about: thread_in_question(&of.report),
+            files: FileNames::of(of),
         };
         page.head();
         page.event();
         page.facts(vitals(&of.report));
         page.context();
-        let threads = of.report.threads.iter().zip(&of.threads);
-        for (index, (thread, stack)) in threads.enumerate() {
-            page.thread(index, thread, stack);
+        for (index, standing) in in_order(of) {
+            let (thread, stack) = (&of.report.threads[index], &of.threads[index]);
+            match paused(stack).filter(|_| standing == Standing::Idle && !style.verbose) {
+                Some(function) => page.idle(index, thread, function),
+                None => page.thread(index, thread, stack),
+            }
         }
         page.samples();
         page.registers();
@@ -67,6 +74,7 @@ struct TextPage<'a> {
     report: &'a Report,
     /// Index of the thread that the report is about.
     about: Option<usize>,
+    files: FileNames,
 }
 
 /// `Hardware Model:      ` and the like are so wide.

@@ -41,6 +41,14 @@ impl TextPage<'_> {
         self.line("");
     }
 
+    /// A thread that waits for work, in one line.
+    pub(super) fn idle(&mut self, index: usize, thread: &Thread, function: &str) {
+        let name = thread.name.as_deref().unwrap_or("");
+        let line = format!("Thread {index} idle:  {name} (in {function}; --verbose shows it)");
+        self.line(&plain(&line));
+        self.line("");
+    }
+
     /// A walk that stopped before the thread's first function says so.
     fn cut(&mut self, end: Option<&str>) {
         if let Some(end) = end.filter(|end| *end != "root") {
@@ -181,7 +189,7 @@ impl TextPage<'_> {
     /// ` (file.c:42)`, and whether it was inlined.
     pub(super) fn place(&self, frame: &Frame, what: &mut String) {
         if let Some(file) = &frame.file {
-            let file = image_file_name(file);
+            let file = self.files.shown(file);
             let _ = match frame.line {
                 Some(line) => write!(what, " ({}:{line})", plain(file)),
                 None => write!(what, " ({})", plain(file)),

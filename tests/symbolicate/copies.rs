@@ -1,0 +1,247 @@
+//! Reports that come again, packed reports, and inputs that are not there.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use wedjat::report::{self, Event, EventKind, Frame, Image, Report, Thread};
+
+fn symbolicate(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+    command.args(["--no-cache", "--no-search"]).args(args);
+    command.output().expect("symbolicate runs")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+/// A crash of launch `launch` in a function of this name.
+fn crash(id: u128, launch: u128, function: &str) -> Vec<u8> {
+    let mut report = Report::default();
+    report.head.id = id.to_be_bytes();
+    report.head.launch = launch.to_be_bytes();
+    report.head.app.name = "till".into();
+    report.event = Some(Event {
+        kind: EventKind::Crash,
+        fatal: true,
+        ..Event::default()
+    });
+    report.images.push(Image {
+        name: "/opt/till/till".into(),
+        base: 0x1000,
+        size: 0x1000,
+        ..Image::default()
+    });
+    report.threads.push(Thread {
+        main: true,
+        crashed: true,
+        frames: vec![Frame {
+            pc: 0x1010,
+            image: Some(0),
+            name: Some(function.into()),
+            ..Frame::default()
+        }],
+        ..Thread::default()
+    });
+    report.end = Some(report::End {
+        closed_by: "writer".into(),
+        ..report::End::default()
+    });
+    report::to_bytes(&report)
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    packer.write_all(bytes).unwrap();
+    packer.finish().unwrap()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    let level = ruzstd::encoding::CompressionLevel::Fastest;
+    ruzstd::encoding::compress_to_vec(bytes, level)
+}
+
+/// Four launches; one has two reports that say that it ended. Each report came 250 times, from several hosts.
+fn uploads(folder: &Path) {
+    let reports = [
+        (1, 1, "parse"),
+        (2, 2, "parse"),
+        (3, 2, "parse"),
+        (4, 3, "draw"),
+    ];
+    for copy in 0..250 {
+        for (id, launch, function) in reports {
+            let bytes = crash(id, launch, function);
+            let (bytes, ending) = match copy % 3 {
+                0 => (bytes, ""),
+                1 => (gzip(&bytes), ".gz"),
+                _ => (zstd(&bytes), ".zst"),
+            };
+            let name = format!("{copy:03}-{id}.wedjat{ending}");
+            std::fs::write(folder.join(name), bytes).unwrap();
+        }
+    }
+}
+
+#[test]
+fn each_id_counts_once_and_a_launch_ends_once() {
+    let folder = tempfile::tempdir().unwrap();
+    uploads(folder.path());
+    let path = folder.path().to_str().unwrap();
+    let top = symbolicate(&["--top", "10", path]);
+    let printed = text(&top.stdout);
+    let front = "4 reports in 2 groups; those that hurt users most:\n996 reports came again and count once.\n";
+    assert!(printed.starts_with(front), "{printed}");
+    let row = |function: &str| {
+        let mut rows = printed.lines();
+        let row = rows.find(|line| line.contains(function)).expect("a row");
+        row.split_whitespace().take(4).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        (row("parse"), row("draw")),
+        ("1. 2 2 3".into(), "2. 1 1 1".into())
+    );
+    let json = symbolicate(&["--top", "10", "--format", "json", path]);
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((&json["reports"], &json["again"]), (&4.into(), &996.into()));
+    let lines = symbolicate(&["--format", "ndjson", path]);
+    assert_eq!(text(&lines.stdout).lines().count(), 4);
+    let said = "symbolicate: 996 reports came again and count once\n";
+    assert!(
+        text(&lines.stderr).contains(said),
+        "{}",
+        text(&lines.stderr)
+    );
+    let folded = symbolicate(&["--format", "folded", path]);
+    assert_eq!(text(&folded.stdout), "draw 1\nparse 3\n");
+    let page = symbolicate(&["--format", "html", path]);
+    assert!(text(&page.stdout).contains("996 reports came again and count once"));
+    // As text a report is printed as often as it is named.
+    let one = folder.path().join("000-1.wedjat");
+    let one = one.to_str().unwrap();
+    let twice = symbolicate(&[one, one]);
+    assert_eq!(text(&twice.stdout).matches("Process:").count(), 2);
+}
+
+#[test]
+fn packed_reports_are_read_as_files_in_folders_and_from_standard_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (crash(1, 1, "parse"), crash(2, 2, "draw"));
+    let many = [first.clone(), second.clone()].concat();
+    let foreign = std::fs::read(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/testdata/foreign/crash.ips"
+    ))
+    .unwrap();
+    let plain = symbolicate(&[concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/testdata/foreign/crash.ips"
+    )]);
+    for (ending, pack) in [("gz", gzip as fn(&[u8]) -> Vec<u8>), ("zst", zstd)] {
+        let written = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(format!("{name}.{ending}"));
+            std::fs::write(&path, pack(bytes)).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let path = written("a.wedjat", &first);
+        assert!(text(&symbolicate(&[&path]).stdout).contains("parse"));
+        let path = written("many.wedjat", &many);
+        assert_eq!(
+            text(&symbolicate(&[&path]).stdout)
+                .matches("Process:")
+                .count(),
+            2
+        );
+        let path = written("crash.ips", &foreign);
+        assert_eq!(text(&symbolicate(&[&path]).stdout), text(&plain.stdout));
+        for (packed, what) in [(pack(&many), 2), (pack(&foreign), 1)] {
+            let mut child = Command::new(env!("CARGO_BIN_EXE_symbolicate"))
+                .args(["--no-cache", "-"])
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            child.stdin.take().unwrap().write_all(&packed).unwrap();
+            let output = child.wait_with_output().unwrap();
+            assert_eq!(text(&output.stdout).matches("\nProcess:").count(), what);
+        }
+    }
+    let all = symbolicate(&["--format", "ndjson", folder.path().to_str().unwrap()]);
+    assert_eq!(
+        text(&all.stdout).lines().count(),
+        3,
+        "{}",
+        text(&all.stderr)
+    );
+}
+
+/// A few bytes that become many take neither memory nor time, and do not keep the others from being read.
+#[test]
+fn bombs_and_cut_files_are_named_and_the_others_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("1.wedjat.gz"), gzip(&vec![0; 32 << 20])).unwrap();
+    std::fs::write(path("2.wedjat.zst"), zstd(&vec![0; 32 << 20])).unwrap();
+    let packed = gzip(&crash(1, 1, "parse"));
+    std::fs::write(path("3.wedjat.gz"), &packed[..packed.len() - 9]).unwrap();
+    std::fs::write(path("4.wedjat.gz"), &packed).unwrap();
+    let output = symbolicate(&[folder.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout).matches("Process:").count(), 1);
+    let errors = text(&output.stderr);
+    assert_eq!(errors.matches("250 times its size").count(), 2, "{errors}");
+    assert!(
+        errors.contains("3.wedjat.gz: gzip data damaged or cut at byte"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_missing_input_is_status_3_and_the_others_are_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("a.wedjat");
+    std::fs::write(&report, crash(1, 1, "parse")).unwrap();
+    let (report, nowhere) = (report.to_str().unwrap(), folder.path().join("nowhere"));
+    for order in [
+        [report, nowhere.to_str().unwrap()],
+        [nowhere.to_str().unwrap(), report],
+    ] {
+        let output = symbolicate(&order);
+        assert_eq!(output.status.code(), Some(3));
+        assert!(text(&output.stdout).contains("parse"));
+        assert!(
+            text(&output.stderr).contains("nowhere: "),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+}
+
+#[test]
+fn the_words_of_other_recorders_select_stalls_and_the_help_shows_top_with_a_number() {
+    let stall = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/testdata/reports/v1.0/stall.wedjat"
+    );
+    let asked = |kind: &str| symbolicate(&["--format", "ndjson", "-t", kind, stall]).stdout;
+    assert_eq!(text(&asked("stall")).lines().count(), 1);
+    for kind in ["hang", "anr"] {
+        assert_eq!(text(&asked(kind)), text(&asked("stall")), "{kind}");
+    }
+    assert_eq!(text(&asked("crash")), "");
+    let help = symbolicate(&["--help"]);
+    let help = text(&help.stdout);
+    assert!(
+        help.contains("--top 10") && !help.contains("--top["),
+        "{help}"
+    );
+    for top in [
+        &["--top", stall][..],
+        &["--top", "3", stall],
+        &["--top=3", stall],
+    ] {
+        assert_eq!(symbolicate(top).status.code(), Some(0), "{top:?}");
+    }
+}
