@@ -182,6 +182,7 @@ fn report(
         class: None,
         thread: None,
         thresholds: None,
+        watched: None,
     };
     writer.section(&event).map_err(failed)?;
     let base = |image: usize| 0x7f00_0000_0000 + image as u64 * STEP;

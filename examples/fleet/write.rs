@@ -192,6 +192,7 @@ impl Report<'_> {
                     timeout: Duration::from_millis(50),
                     strikes: 5,
                 }),
+                watched: None,
             })
             .map_err(failed)?;
         // Each launch has its libc elsewhere; the program itself is not moved.
