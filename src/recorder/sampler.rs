@@ -43,6 +43,8 @@ pub(super) struct Sampler {
     cpu: u64,
     delay: u64,
     cost: Cost,
+    /// True if the thread blocked the signal of captures when it was last to be stopped.
+    pub blocks_signal: bool,
 }
 
 /// The result of an attempt to take a stack.
@@ -112,6 +114,7 @@ impl Sampler {
             cpu: 0,
             delay: 0,
             cost: Cost::default(),
+            blocks_signal: false,
         }
     }
 
@@ -173,6 +176,7 @@ impl Sampler {
                 self.keep(at, &captured, progress, way_back_to);
             }
             Err(error) => {
+                self.blocks_signal = matches!(error, StopError::Blocked);
                 self.cost.unanswered = self.cost.unanswered.saturating_add(1);
                 match capturer.capture_unanswered(watched) {
                     Some(captured) => self.keep(at, &captured, now, None),

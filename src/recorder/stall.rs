@@ -159,6 +159,9 @@ impl Case {
             None if cost.cut == Some("quota") => {
                 recording.unasked(&mut work.buffers, &thread);
             }
+            None if self.sampler.blocks_signal => {
+                recording.signal_blocked(&mut work.buffers, &thread);
+            }
             None => recording.unresponsive(&mut work.buffers, &thread),
         }
         recording.surroundings(&mut work.buffers, &images);

@@ -7,6 +7,7 @@ use super::helper::Renewals;
 use super::work::{Work, view};
 use super::{Recording, ReportBuffers};
 use crate::capture::{Capturer, ImagesGuard};
+use crate::platform::stop::StopError;
 use crate::platform::{self, Thread, ThreadName, clock, threads::ThreadProgress};
 use crate::report::{CaptureView, ThreadView};
 use crate::trigger::crash;
@@ -117,6 +118,10 @@ impl Work {
                     tally.unanswered += 1;
                     recording.unresponsive(buffers, &facts);
                 }
+                Taken::Blocked => {
+                    tally.unanswered += 1;
+                    recording.signal_blocked(buffers, &facts);
+                }
             }
         }
         tally
@@ -133,6 +138,8 @@ enum Taken {
     Unanswered,
     /// It did not answer, nothing could be read, and nothing was written.
     Nothing,
+    /// It runs and blocks the signal that would stop it, and nothing was written.
+    Blocked,
 }
 
 /// Captures threads one by one, within the budgets (nanoseconds) for those that do not answer.
@@ -179,9 +186,20 @@ impl ThreadCapture<'_> {
             }
             let start = clock::monotonic();
             let renew = || self.renewals.renew();
-            if let Ok(captured) = capturer.capture_renewing(thread, images, renew) {
+            let is_blocked = match capturer.capture_renewing(thread, images, renew) {
+                Ok(captured) => {
+                    recording.thread(buffers, images, facts, &captured);
+                    return Taken::Copied(captured.bytes);
+                }
+                Err(error) => matches!(error, StopError::Blocked),
+            };
+            if is_blocked {
+                // To ask once more would change nothing.
+                let Some(captured) = capturer.capture_unanswered(thread) else {
+                    return Taken::Blocked;
+                };
                 recording.thread(buffers, images, facts, &captured);
-                return Taken::Copied(captured.bytes);
+                return Taken::Unanswered;
             }
             let took = clock::monotonic().saturating_sub(start);
             // One that is ready to run and has not had the CPU would have answered.

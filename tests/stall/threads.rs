@@ -472,3 +472,53 @@ fn in_a_child_of_fork_nothing_is_watched_and_nothing_hangs() {
     assert_eq!(status.join().unwrap(), 0);
     assert_eq!(monitor.stats().stray_beats, 0);
 }
+
+/// As the threads of some runtimes do: they block nearly all signals.
+#[test]
+fn a_thread_that_computes_and_blocks_all_signals_is_said_to() {
+    let _only = only_monitor();
+    let (folder, monitor) = install(None);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    scope(|scope| {
+        let (say, said) = channel();
+        let is_over = &is_over;
+        scope.spawn(move || {
+            // SAFETY: plain memory, of which zeros are a value; concerns the calling thread alone.
+            unsafe {
+                let mut all: libc::sigset_t = std::mem::zeroed();
+                libc::sigfillset(&raw mut all);
+                libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
+            }
+            let watch = watch_thread("blocks", Stall::default()).unwrap();
+            watch.heartbeat().begin();
+            say.send(own_tid() as u64).unwrap();
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+            watch.heartbeat().end();
+        });
+        let tid = said.recv().unwrap();
+        let path = monitor.record("look").unwrap();
+        let report = wedjat::report::read(&std::fs::read(path).unwrap())
+            .unwrap()
+            .report;
+        let thread = report
+            .threads
+            .iter()
+            .find(|thread| thread.id == tid)
+            .unwrap();
+        assert_eq!(thread.state.as_deref(), Some("signal blocked"));
+        while monitor.stats().stalls == 0 {
+            sleep(Duration::from_millis(10));
+        }
+        // It is counted before it is captured.
+        sleep(LONG);
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    all_have_left(&monitor);
+    drop(monitor);
+    let is_stall = |report: &&Report| report.stall_end.is_some();
+    let reports = reports(folder.path());
+    let stall = reports.iter().find(is_stall).unwrap();
+    assert_eq!(stall.threads[0].state.as_deref(), Some("signal blocked"));
+}

@@ -145,6 +145,7 @@ impl Stopper {
         drop(contact);
         if !is_answered {
             return Err(match thread.is_alive() {
+                true if thread.withholds(signal) => StopError::Blocked,
                 true => StopError::Unresponsive,
                 false => StopError::Gone,
             });

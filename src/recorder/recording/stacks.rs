@@ -58,8 +58,22 @@ impl Recording {
 
     /// Writes a thread that did not answer, without a stack. Signal-safe.
     pub fn unresponsive(&mut self, buffers: &mut ReportBuffers, thread: &ThreadView<'_>) {
+        self.without_stack(buffers, thread, "unresponsive");
+    }
+
+    /// Writes a thread that blocks the signal by which it would be stopped, without a stack. Signal-safe.
+    pub fn signal_blocked(&mut self, buffers: &mut ReportBuffers, thread: &ThreadView<'_>) {
+        self.without_stack(buffers, thread, "signal blocked");
+    }
+
+    fn without_stack(
+        &mut self,
+        buffers: &mut ReportBuffers,
+        thread: &ThreadView<'_>,
+        state: &'static str,
+    ) {
         let view = ThreadView {
-            state: Some("unresponsive"),
+            state: Some(state),
             end: Some(WalkEnd::Unreadable),
             ..*thread
         };

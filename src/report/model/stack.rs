@@ -29,7 +29,7 @@ section! {
         /// *else none*
         #[serde(deserialize_with = "lenient")]
         name: Option<String> as Option<&'a str>,
-        /// `running`, `runnable`, `blocked`, `uninterruptible`, `stopped`, `unresponsive`, `crashed too`, `ended`
+        /// `running`, `runnable`, `blocked`, `uninterruptible`, `stopped`, `unresponsive`, `signal blocked`, `crashed too`, `ended`
         /// (a main thread that ended before the process).
         /// *else unknown*
         #[serde(deserialize_with = "lenient")]

@@ -121,6 +121,8 @@ int main(int argc, char **words) {
   // The main thread is watched already.
   wedjat_heartbeat none = wedjat_watch_thread(monitor, "main", 0, 0);
   expect(none.install == 0, "a thread is watched once");
+  // Its watch ends with the monitor alone.
+  wedjat_unwatch_thread(monitor);
   wedjat_stats stats = {.size = sizeof stats};
   expect(wedjat_get_stats(monitor, &stats), "stats");
   puts(stats.stalls == 1 && stats.frames == 1 && frozen ? "one stall" : "not one stall");

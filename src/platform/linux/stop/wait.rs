@@ -21,6 +21,7 @@ pub(super) fn wait(
     // it must have it: after a short while this one only looks now and then, and is not woken by
     // the handler, whose time is what counts.
     let mut pauses = 0u32;
+    let mut looks = 0;
     while now().saturating_sub(start) < DOZE.min(patience) {
         if state.load(Ordering::Acquire) & PHASE == DONE {
             return true;
@@ -30,11 +31,19 @@ pub(super) fn wait(
         } else {
             pause(10_000 << pauses.min(5));
             pauses += 1;
+            if pauses >= DOUBTS {
+                looks = if hopeless() { looks + 1 } else { 0 };
+            }
+            if looks == 2 {
+                break;
+            }
         }
     }
-    let mut looks = 0;
     let mut look_at = POLL;
-    let (mut patience, mut most) = (patience, patience.saturating_mul(10));
+    let (mut patience, mut most) = match looks {
+        2 => (0, 0),
+        _ => (patience, patience.saturating_mul(10)),
+    };
     let mut graced = false;
     loop {
         let seen = state.load(Ordering::Acquire);
@@ -85,6 +94,9 @@ pub(super) fn wait(
         futex_wait(state, sleepy, patience.min(look_at).saturating_sub(waited));
     }
 }
+
+/// Pauses after which the kernel is asked if there can be an answer at all: 150 µs.
+const DOUBTS: u32 = 4;
 
 /// Time for which an answer is awaited without letting go of the core, nanoseconds.
 const SPIN: u64 = 5_000;
