@@ -173,7 +173,7 @@ fn a_blocked_thread_is_read_to_its_root_without_a_signal() {
 }
 
 #[test]
-fn a_thread_that_blocks_the_signal_is_unresponsive_and_its_late_answer_is_nothing() {
+fn a_thread_that_blocks_the_signal_is_known_by_its_mask_and_its_late_answer_is_nothing() {
     let (sender, receiver) = mpsc::channel();
     let (unmask, unmasked) = mpsc::channel::<()>();
     let (answered, done) = mpsc::channel::<()>();
@@ -197,7 +197,7 @@ fn a_thread_that_blocks_the_signal_is_unresponsive_and_its_late_answer_is_nothin
     let images = ImageTable::enter();
     let start = Instant::now();
     let result = capturer.capture(thread, &images).map(|_| ());
-    assert!(matches!(result, Err(StopError::Unresponsive)), "{result:?}");
+    assert!(matches!(result, Err(StopError::Blocked)), "{result:?}");
     assert!(start.elapsed() < Duration::from_secs(10));
     unmask.send(()).unwrap();
     done.recv().unwrap();
