@@ -108,7 +108,7 @@ const WATCHER_TAKES: u64 = 300_000_000;
 struct Observer {
     heartbeat: &'static HeartbeatState,
     /// The watched threads: first the one that installed, if it is watched.
-    seats: Vec<Box<Seat>>,
+    seats: Vec<Seat>,
     pinger: Pinger,
     stop: Arc<AtomicBool>,
 }
@@ -173,8 +173,7 @@ impl Observer {
             }
             let member = Registry.member(index);
             if let Some(member) = member.filter(|member| member.install == install) {
-                self.seats
-                    .push(Box::new(Seat::member(index + 1, state, member)));
+                self.seats.push(Seat::member(index + 1, state, member));
             }
         }
         self.seats.len() > before

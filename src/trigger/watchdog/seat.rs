@@ -34,7 +34,7 @@ pub(super) struct Seat {
 
 impl Seat {
     /// The thread that installed, at its launch.
-    pub fn main(state: &'static HeartbeatState, thread: Thread, stall: &Stall) -> Box<Seat> {
+    pub fn main(state: &'static HeartbeatState, thread: Thread, stall: &Stall) -> Seat {
         let watched = WatchedThread::new(thread);
         let (boot, now) = (clock::boottime(), clock::monotonic());
         let first = Observation {
@@ -46,7 +46,7 @@ impl Seat {
             ..Observation::default()
         };
         let (beat, detector) = (state.beat(), Detector::new(stall, first));
-        Box::new(Seat::new((state, beat), watched, stall, detector))
+        Seat::new((state, beat), watched, stall, detector)
     }
 
     /// Another thread, which was at rest until its first beat, just now.
