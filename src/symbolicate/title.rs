@@ -115,6 +115,13 @@ fn quoted(text: &str, close: char) -> Option<usize> {
 
 /// A word without its numbers; `None` where nothing else is in it.
 fn without_numbers(word: &str) -> Option<String> {
+    // A UUID has groups without a digit, and short ones.
+    let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
+    let digits = bare.replace('-', "");
+    let is_hex = digits.chars().all(|c| c.is_ascii_hexdigit());
+    if is_hex && digits.len() >= 16 && digits.contains(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
     let parts = word.split_inclusive(|c: char| !c.is_alphanumeric());
     let rest: String = parts.map(without_number).collect();
     rest.contains(char::is_alphabetic).then_some(rest)
