@@ -15,7 +15,7 @@ impl FrameBuffer {
     pub(crate) fn new(innermost: usize, outermost: usize) -> FrameBuffer {
         let room = innermost.max(1).saturating_add(outermost);
         FrameBuffer {
-            frames: vec![RawFrame::default(); room].into_boxed_slice(),
+            frames: RawFrame::room(room),
             innermost: innermost.max(1),
             count: 0,
         }

@@ -80,18 +80,14 @@ pub struct FoldedSample<'a> {
 }
 
 impl SampleRun {
+    #[inline(never)]
     fn new() -> SampleRun {
-        // Zeroes would be pages that the kernel has yet to give.
-        let frame = RawFrame {
-            pc: u64::MAX,
-            ..RawFrame::default()
-        };
         SampleRun {
             at: 0,
             state: None,
             count: 0,
             reported: 0,
-            frames: vec![frame; FRAMES].into_boxed_slice(),
+            frames: RawFrame::room(FRAMES),
             len: 0,
             tasks: KeptChains::new(CALLERS),
             omitted: 0,
