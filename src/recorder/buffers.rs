@@ -29,14 +29,7 @@ impl ReportBuffers {
         ReportBuffers {
             buffer: vec![0xff; BUFFER].into_boxed_slice(),
             indices: ImageIndices::new(),
-            frames: vec![
-                RawFrame {
-                    pc: u64::MAX,
-                    ..RawFrame::default()
-                };
-                MAX_FRAMES
-            ]
-            .into_boxed_slice(),
+            frames: RawFrame::room(MAX_FRAMES),
             context: Snapshot::new(),
         }
     }
@@ -76,7 +69,7 @@ pub(crate) struct ImageIndices {
 impl ImageIndices {
     fn new() -> ImageIndices {
         ImageIndices {
-            bases: vec![u64::MAX; MAX_IMAGES].into_boxed_slice(),
+            bases: vec![u64::MAX; std::hint::black_box(MAX_IMAGES)].into_boxed_slice(),
             len: 0,
             written: 0,
         }

@@ -58,7 +58,7 @@ impl CrashRecorder {
     ) -> std::io::Result<CrashRecorder> {
         let work = CrashWork {
             work: Work::new(limits, facts.threads)?,
-            thrown: vec![RawFrame::default(); terminate::STACK].into_boxed_slice(),
+            thrown: RawFrame::room(terminate::STACK),
             recording: None,
             stamp: Stamp::default(),
         };

@@ -90,10 +90,6 @@ struct Last {
 impl Sampler {
     /// Reserves all that is needed later.
     pub fn new(watched: WatchedThread) -> Sampler {
-        let frame = RawFrame {
-            pc: u64::MAX,
-            ..RawFrame::default()
-        };
         Sampler {
             watched,
             renewals: Renewals::new(),
@@ -104,7 +100,7 @@ impl Sampler {
             last: Last {
                 end: None,
                 registers: Registers::native([0; REGISTERS]),
-                frames: vec![frame; MAX_FRAMES].into_boxed_slice(),
+                frames: RawFrame::room(MAX_FRAMES),
                 len: 0,
                 tasks: KeptChains::new(MAX_FRAMES),
                 omitted: None,

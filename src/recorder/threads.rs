@@ -47,6 +47,7 @@ impl ThreadTally {
 }
 
 impl ThreadList {
+    #[inline(never)]
     pub fn new(most: usize) -> ThreadList {
         ThreadList {
             list: vec![Thread::current(); most.clamp(MAX_THREADS, 1 << 16)].into_boxed_slice(),

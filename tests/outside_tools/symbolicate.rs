@@ -393,7 +393,7 @@ int main(int argc, char **argv) {
         let mut wrong = BTreeSet::new();
         let mut named = 0;
         for (address, theirs) in addresses.iter().zip(theirs) {
-            let ours = lines(&symbolicator.frames(*address));
+            let ours = as_short(lines(&symbolicator.frames(*address)), &theirs);
             named += usize::from(!ours.is_empty());
             // llvm-symbolizer puts the symbol's name in the place of the function's: `f.cold`, or an
             // alias as constructors have it; and prints an object file where there is no source file.
@@ -429,6 +429,23 @@ fn lines(frames: &[wedjat::symbolicate::Frame]) -> Vec<String> {
         )
     };
     frames.iter().map(line).collect()
+}
+
+/// Our frames with the bare names of theirs, where theirs has a function without a linkage name: ours then has its scopes
+/// and parameters (`shop::recurse(long)` for `recurse`).
+fn as_short(mut ours: Vec<String>, theirs: &[String]) -> Vec<String> {
+    for (ours, theirs) in ours.iter_mut().zip(theirs) {
+        let bare = theirs.split(' ').next().unwrap();
+        let (full, place) = ours.rsplit_once(' ').unwrap();
+        let full = format!("::{full}");
+        if ['(', '<']
+            .iter()
+            .any(|next| full.contains(&format!("::{bare}{next}")))
+        {
+            *ours = format!("{bare} {place}");
+        }
+    }
+    ours
 }
 
 /// Whether two chains differ in the outermost frame alone, by what the symbol table is known to add.
