@@ -49,7 +49,7 @@ fn fifty_caught() {
 /// Returns in the middle of the report that `reports` makes another thread write: there are so many threads that it takes
 /// long.
 pub fn until_begun(folder: &Path, reports: impl FnOnce()) {
-    for _ in 0..200 {
+    for _ in 0..80 {
         std::thread::spawn(std::thread::park);
     }
     reports();
