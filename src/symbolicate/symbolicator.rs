@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
 
-use super::blame::trap;
+use super::blame::{is_kernels, trap};
 use super::debug_files::DebugFiles;
 use super::frame::{Awaiting, Missing, PhysicalFrame, Stack, Symbolicated, image_file_name};
 use super::image_files::ImageFiles;
@@ -114,8 +114,10 @@ impl Symbolicator {
 fn give_reason(of: &mut Symbolicated) {
     let crashed = of.report.threads.iter().position(|thread| thread.crashed);
     let reason = crashed.and_then(|at| trap(of.threads.get(at)?));
-    if let (Some(event), Some(reason)) = (&mut of.report.event, reason) {
-        event.reason.get_or_insert_with(|| reason.to_string());
+    let event = of.report.event.as_mut();
+    let event = event.filter(|event| event.reason.as_deref().is_none_or(is_kernels));
+    if let (Some(event), Some(reason)) = (event, reason) {
+        event.reason = Some(reason.to_string());
     }
 }
 

@@ -173,6 +173,12 @@ fn of_swift(frame: &Frame) -> Option<Owner> {
     }
 }
 
+/// Returns true for the kernel's name of an exception (`EXC_BREAKPOINT`), which reports of Apple's platforms have as a reason:
+/// a trap has a better one.
+pub(crate) fn is_kernels(reason: &str) -> bool {
+    reason.starts_with("EXC_")
+}
+
 /// Why the code traps, as a compiler says at the innermost frame of a stack, or a function of its runtime by its name.
 pub(crate) fn trap(stack: &Stack) -> Option<std::sync::Arc<str>> {
     /// Frames of a runtime below the function that ended the program.

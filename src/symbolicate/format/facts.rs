@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::json::value_json;
 use crate::report::model::{Event, EventKind, Os, Report, Signal, Value};
 use crate::report::time::nanos;
+use crate::symbolicate::blame::is_kernels;
 
 /// The vitals that are known, each with its label.
 pub(super) fn vitals(report: &Report) -> Vec<(&'static str, String)> {
@@ -197,7 +198,8 @@ pub(super) fn signal_code(event: &Event, signal: &Signal) -> String {
     let name = signal.code_name.clone();
     let code = name.unwrap_or_else(|| signal.code.to_string());
     let is_trap = matches!(&*signal.name, "SIGILL" | "SIGTRAP");
-    match event.reason.as_ref().filter(|_| is_trap) {
+    let reason = event.reason.as_deref().filter(|_| is_trap);
+    match reason.filter(|reason| !is_kernels(reason)) {
         Some(reason) => format!("trap ({reason}), {code}"),
         None => code,
     }
@@ -361,5 +363,25 @@ mod tests {
         let (leap, later) = (951_782_400_000_000_000, 1_795_257_510_123_000_000);
         assert_eq!(date_time(leap), "2000-02-29 00:00:00.000 +0000");
         assert_eq!(date_time(later), "2026-11-21 10:38:30.123 +0000");
+    }
+
+    #[test]
+    fn a_trap_has_its_reason_and_an_exception_of_the_kernel_is_none() {
+        let signal = Signal {
+            name: "SIGTRAP".to_owned(),
+            code_name: Some("TRAP_BRKPT".to_owned()),
+            ..Signal::default()
+        };
+        let code = |reason: Option<&str>| {
+            let event = Event {
+                reason: reason.map(str::to_owned),
+                ..Event::default()
+            };
+            signal_code(&event, &signal)
+        };
+        assert_eq!(code(None), "TRAP_BRKPT");
+        assert_eq!(code(Some("EXC_BREAKPOINT")), "TRAP_BRKPT");
+        let swift = "Swift: Index out of range";
+        assert_eq!(code(Some(swift)), format!("trap ({swift}), TRAP_BRKPT"));
     }
 }
