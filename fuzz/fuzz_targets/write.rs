@@ -144,6 +144,12 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
         let thresholds = event.thresholds.as_ref().map(|found| ThresholdsView {
             timeout: found.timeout,
             strikes: found.strikes });
+        let watched = event.watched.as_ref().map(|found| WatchedView {
+            name: &found.name,
+            number: found.number,
+            pool: found.pool,
+            at_rest: found.at_rest,
+            stalled: found.stalled });
         let view = EventView {
             kind: event.kind,
             fatal: event.fatal,
@@ -154,7 +160,8 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             location: event.location.as_deref(),
             class: event.class.as_deref(),
             thresholds,
-            thread: event.thread };
+            thread: event.thread,
+            watched };
         writer.section(&view).expect(all_went);
     }
     for thread in &report.threads {

@@ -159,7 +159,8 @@ impl Observer {
 
     /// Takes in the threads that have joined and beaten since; returns true if there are such.
     fn admit(&mut self) -> bool {
-        if !std::ptr::eq(self.heartbeat, &HEARTBEAT) {
+        let installed: &HeartbeatState = &HEARTBEAT;
+        if !std::ptr::eq(self.heartbeat, installed) {
             return false;
         }
         let before = self.seats.len();
