@@ -64,7 +64,7 @@ fn a_stall_and_its_report_are_events_of_tracing() {
         let all = events.join("\n");
         assert_eq!(events.len(), 3, "{all}");
         for (word, count) in [
-            ("message=stall class", 1),
+            ("message=stall thread=", 1),
             ("message=stall over", 1),
             ("class=", 2),
             ("path=", 1),
