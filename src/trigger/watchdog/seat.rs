@@ -32,18 +32,25 @@ pub(super) struct Seat {
     has_left: bool,
 }
 
+/// The first observation of a thread, now.
+fn first_of(watched: &WatchedThread) -> Observation {
+    let (boot, now) = (clock::boottime(), clock::monotonic());
+    Observation {
+        now,
+        due: now,
+        boot,
+        cpu: watched.cpu(),
+        ..Observation::default()
+    }
+}
+
 impl Seat {
     /// The thread that installed, at its launch.
     pub fn main(state: &'static HeartbeatState, thread: Thread, stall: &Stall) -> Seat {
         let watched = WatchedThread::new(thread);
-        let (boot, now) = (clock::boottime(), clock::monotonic());
         let first = Observation {
-            now,
-            due: now,
-            boot,
-            cpu: watched.cpu(),
             delay: Some(watched.gauge().delay()),
-            ..Observation::default()
+            ..first_of(&watched)
         };
         let (beat, detector) = (state.beat(), Detector::new(stall, first));
         Seat::new((state, beat), watched, stall, detector)
@@ -52,14 +59,9 @@ impl Seat {
     /// Another thread, which was at rest until its first beat, just now.
     pub fn member(index: usize, state: &'static HeartbeatState, member: WatchedMember) -> Seat {
         let watched = WatchedThread::fixed(member.thread);
-        let (boot, now) = (clock::boottime(), clock::monotonic());
         let first = Observation {
-            now,
-            due: now,
-            boot,
-            cpu: watched.cpu(),
             launched: true,
-            ..Observation::default()
+            ..first_of(&watched)
         };
         let detector = Detector::resting(&member.stall, first);
         Seat {
