@@ -242,7 +242,7 @@ typedef struct {
    */
   bool slow_frames;
   /*
-   Give frames names from the images' own symbols.
+   Add names from the images' own symbols to frames.
    */
   bool names;
   /*
@@ -364,7 +364,7 @@ typedef struct {
 } wedjat_heartbeat;
 
 /*
- Puts `beat` into the watched thread's own queue; `data` is the pointer passed with the function.
+ Adds `beat` to the watched thread's own queue; `data` is the pointer passed with the function.
  */
 typedef void (*wedjat_post_function)(void (*beat)(void), void *data);
 
@@ -612,7 +612,7 @@ void wedjat_pause(void);
 void wedjat_resume(void);
 
 /*
- Watches a run loop that cannot be observed: `post` puts each `beat` into the watched thread's own queue, which calls
+ Watches a run loop that cannot be observed: `post` adds each `beat` to the watched thread's own queue, which calls
  it. `post` runs on the watchdog's thread, with `data`, until `wedjat_uninstall` returns, and must not block. Returns true if
  it began. The monitor must watch for stalls, and does this once.
  */

@@ -63,12 +63,12 @@ impl Images {
         }
     }
 
-    /// All of them, in the order given.
+    /// Returns all images, in the order in which they were passed.
     pub fn list(&self) -> &[Arc<LoadedImage>] {
         &self.list
     }
 
-    /// The index in [`Images::list`] of the image that an address (avma) lies in. Signal-safe.
+    /// Returns the index in [`Images::list`] of the image that contains an address (avma). Signal-safe.
     pub fn find(&self, avma: u64) -> Option<u32> {
         Some(self.find_around(avma)?.1)
     }
@@ -83,8 +83,8 @@ impl Images {
         same.contains(&avma).then_some((same, range.2))
     }
 
-    /// The image of this index; `None` also where its sections lie in a file that was cut
-    /// meanwhile. Signal-safe.
+    /// Returns the image of this index; `None` also if its sections are in a file that has been truncated since.
+    /// Signal-safe.
     pub fn get(&self, index: u32) -> Option<&LoadedImage> {
         let image = self.list.get(index as usize)?;
         image.is_whole().then_some(image)

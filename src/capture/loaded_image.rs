@@ -24,7 +24,7 @@ pub(super) fn look_anew() {
     CHECK_GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// An executable or library as it lies in memory, with what is needed to unwind from it.
+/// An executable or library in memory, with the data needed to unwind from it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LoadedImage {
@@ -213,7 +213,7 @@ impl LoadedImage {
     /// With the table that `LC_FUNCTION_STARTS` of a Mach-O image points to (mach-o/loader.h): the
     /// addresses at which its functions begin.
     ///
-    /// Give an empty table if the image has no such command (`-no_function_starts`). Call this last then:
+    /// Pass an empty table if the image has no such command (`-no_function_starts`). Call this last then:
     /// the addresses are gathered from the image's entries, calls and instructions.
     pub fn with_function_starts(mut self, table: &[u8]) -> LoadedImage {
         self.mach_o = true;

@@ -3,7 +3,7 @@
 /// The reason why a word could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// It lies behind the end of what was copied.
+    /// It is after the end of the copy.
     Truncated,
     /// There is no readable memory there.
     Unreadable,
@@ -55,7 +55,7 @@ pub struct StackCopy<'a> {
 }
 
 impl<'a> StackCopy<'a> {
-    /// Bytes that lay at `base` and behind it.
+    /// A copy of the bytes from address `base` on.
     pub fn new(base: u64, bytes: &'a [u8]) -> StackCopy<'a> {
         StackCopy { base, bytes }
     }

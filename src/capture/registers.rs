@@ -63,7 +63,7 @@ pub(crate) const COUNT: usize = 34;
 
 /// The general registers of one thread, by DWARF number.
 ///
-/// Numbers are those of DWARF, with the program counter and the flags behind. x86_64 has 0 to 15,
+/// Numbers are those of DWARF, followed by the program counter and the flags. x86_64 has 0 to 15,
 /// 16 = `rip`, 17 = `rflags` (System V psABI for x86-64, figure 3.36). arm64 has 0 to 30, 31 = `sp`,
 /// 32 = `pc`, 33 = `cpsr` (DWARF for the Arm 64-bit Architecture, table 4.1).
 ///

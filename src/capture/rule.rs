@@ -135,7 +135,7 @@ pub enum RuleSource {
     Instructions,
     /// A signal's frame: the registers that the kernel has saved.
     Signal,
-    /// Code that is about to go on in another frame.
+    /// Code that is about to continue in another frame, such as `longjmp`.
     JumpTarget,
     /// Nothing: what is found by the frame pointer or on the stack is a guess.
     Guess,

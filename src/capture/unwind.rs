@@ -227,7 +227,7 @@ impl<M: ?Sized> Walk<'_, M> {
         self.lacked
     }
 
-    /// Returns the source of the rule by which the last frame given is left; `None` before the first frame.
+    /// Returns the source of the rule that led from the last returned frame to its caller; `None` before the first frame.
     pub fn rule_source(&self) -> Option<RuleSource> {
         (self.given > 0).then(|| match self.here.word.source() {
             RuleSource::Framehop if self.takes_row() => RuleSource::Row,
@@ -241,7 +241,7 @@ impl<M: ?Sized> Walk<'_, M> {
         self.task.take()
     }
 
-    /// The registers of the frame that was given last, as far as they are known.
+    /// Returns the registers of the frame that was returned last, as far as they are known.
     pub fn registers(&self) -> Registers {
         self.state.all()
     }

@@ -159,7 +159,7 @@ pub extern "C" fn wedjat_resume() {
     crate::trigger::pause::resume();
 }
 
-/// Watches a run loop that cannot be observed: `post` puts each `beat` into the watched thread's own queue, which calls
+/// Watches a run loop that cannot be observed: `post` adds each `beat` to the watched thread's own queue, which calls
 /// it. `post` runs on the watchdog's thread, with `data`, until `wedjat_uninstall` returns, and must not block. Returns true if
 /// it began. The monitor must watch for stalls, and does this once.
 #[unsafe(no_mangle)]

@@ -16,7 +16,7 @@ use crate::{Crash, InstallError, Monitor, MonitorBuilder, RateLimit, Stall};
 pub type wedjat_report_function =
     Option<unsafe extern "C" fn(path: *const c_char, data: *mut c_void)>;
 
-/// Puts `beat` into the watched thread's own queue; `data` is the pointer passed with the function.
+/// Adds `beat` to the watched thread's own queue; `data` is the pointer passed with the function.
 pub type wedjat_post_function =
     Option<unsafe extern "C" fn(beat: extern "C" fn(), data: *mut c_void)>;
 
@@ -112,7 +112,7 @@ pub struct wedjat_options {
     pub memory: bool,
     /// Report when the frame rate (of `wedjat_frame`) stays low while the installing thread is busy.
     pub slow_frames: bool,
-    /// Give frames names from the images' own symbols.
+    /// Add names from the images' own symbols to frames.
     pub names: bool,
     /// List all images of the process, not only those that frames point into.
     pub all_images: bool,

@@ -155,8 +155,8 @@ impl Monitor {
         Ok(self.recorded(name))
     }
 
-    /// Watches a run loop that cannot be observed: `post` puts each beat into the watched thread's
-    /// own queue, and the loop is alive while they come back. In place of [`Monitor::heartbeat`].
+    /// Watches a run loop that cannot be observed, in place of [`Monitor::heartbeat`]: `post` adds each beat to the
+    /// watched thread's own queue. The loop is alive while beats are called.
     ///
     /// A beat is a `fn()`; call it on the watched thread. One beat is under way at a time. While the thread works, one is posted
     /// every time-out of [`Stall`](crate::Stall), 20 a second by default. While it rests, none is: the watchdog then looks four
@@ -317,8 +317,8 @@ impl Monitor {
     /// for an address, the line ends in `image + offset`. A thread is only stopped while its
     /// stack is copied, one that is blocked not at all.
     ///
-    /// A stack that was not walked to the thread's first function ends in a line `(the stack goes
-    /// on; the walk stopped here: WHY)`, and one with too many frames where some are missing.
+    /// A stack that was not walked to the thread's first function ends in a line `(callers are missing: WHY)`. A line
+    /// `(N frames are missing here)` replaces frames of a stack with too many.
     ///
     /// With [`Threads::All`], each thread is under a line `thread ID NAME`, with an empty line between.
     ///

@@ -34,7 +34,7 @@ const NEEDS_AGAIN: usize = 64 << 10;
 /// Times that a panic checks if another report is written, a millisecond apart.
 const POLLS: u32 = 1000;
 
-/// The threads whose stacks [`Monitor::stacks`](crate::Monitor::stacks) gives.
+/// The threads whose stacks [`Monitor::stacks`](crate::Monitor::stacks) returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Threads {
@@ -134,8 +134,7 @@ impl LiveRecorder {
             }
             if captured.end != WalkEnd::Root {
                 let why = captured.end.as_str();
-                let line = "the stack goes on; the walk stopped here";
-                let _ = writeln!(text, "({line}: {why})");
+                let _ = writeln!(text, "(callers are missing: {why})");
             }
         }
         if left_out > 0 {

@@ -32,7 +32,7 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// The reason why a sink did not take what it was given.
+/// The reason why a sink did not take the bytes of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SinkError {
     /// The platform's error number (`errno`); 0 if there was no system error.
@@ -63,9 +63,8 @@ words! {
 
 /// Writes a report, section by section.
 ///
-/// Each section is put together in the buffer and goes out in one [`Sink::write`]. What of a section
-/// does not fit into the buffer is left out, in order of worth, and the section's key `dropped` says
-/// how much. 64 KiB hold about 4000 frames.
+/// Each section is composed in the buffer and written by one [`Sink::write`]. Entries of a section that do not fit
+/// into the buffer are dropped, the least useful first. The section's key `dropped` counts them. 64 KiB hold about 4000 frames.
 ///
 /// After an error of the sink every later call returns that error: what the sink holds is unknown.
 ///

@@ -60,8 +60,8 @@ fn is_own(launch: &[u8; 16]) -> bool {
 /// exist holds none. Links, files with a second name and those of other users are no reports.
 ///
 /// # Errors
-/// When the folder is there but cannot be listed. A single file that cannot be closed does not
-/// stop the others: it is given as it is.
+/// When the folder is there but cannot be listed. A file that cannot be closed does not stop the others: it is
+/// returned unchanged.
 ///
 /// ```
 /// # fn send(_: &wedjat::report::Report) -> bool { true }

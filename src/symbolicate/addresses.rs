@@ -21,7 +21,7 @@ impl Addresses {
     /// of its first byte; without it, addresses are taken as svmas.
     ///
     /// # Errors
-    /// If there is no image, none of `arch`, or more than one; the text lists them.
+    /// Fails if there is no image, no image of `arch`, or more than one. The error's text lists the images.
     pub fn new(
         files: &DebugFiles,
         arch: Option<&str>,
@@ -82,8 +82,7 @@ impl Addresses {
         self.files.has_debug_info()
     }
 
-    /// The frames at an address, innermost first, as it is given: no subtraction. Empty where the
-    /// truth is unknown.
+    /// Returns the frames at exactly this address (nothing is subtracted), innermost first. Empty if they are unknown.
     pub fn frames(&self, address: u64) -> Arc<[Frame]> {
         self.frames_ref(address).into_owned()
     }

@@ -47,7 +47,7 @@ fn marks_that_a_stack_goes_on(monitor: &Monitor) {
         }
         let all = monitor.stacks(Threads::All).unwrap();
         STOP.store(1, Ordering::Release);
-        let cut = "\n(the stack goes on; the walk stopped here: no unwind info)\n";
+        let cut = "\n(callers are missing: no unwind info)\n";
         assert_eq!(all.matches(cut).count(), 1, "{all}");
         assert_eq!(all.matches("\n??? 0x").count(), 1, "{all}");
     });

@@ -17,7 +17,7 @@ nonisolated extension Recorder {
     public var memory: MemoryTrigger?
     /// Report when the frame rate stays low while the main thread is busy; see ``Recorder/frame()``.
     public var slowFrames: SlowFramesTrigger?
-    /// Give frames names from the images' own symbols.
+    /// Add names from the images' own symbols to frames.
     public var names = false
     /// List all images of the process, not only those that frames point into.
     public var allImages = false

@@ -69,8 +69,8 @@ section! {
 }
 
 impl Thread {
-    /// The name of what is no thread, but the stack of the exception that ended the process: where it
-    /// was thrown first, rather than where the process then aborted.
+    /// The name of a stack that is no thread's: that of the first throw of the exception that ended the process. The
+    /// thread's own stack shows where the process then aborted.
     pub const LAST_EXCEPTION: &'static str = "Last Exception Backtrace";
 
     /// Returns the report's word for why the walk stopped. It may be one that this version does not know.

@@ -14,8 +14,7 @@ use walk::{each_extra, each_text, each_value};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Redact {
-    /// Patterns of context keys whose values are removed; `*` stands for any characters, case does
-    /// not count.
+    /// Patterns of context keys whose values are removed; `*` matches any characters. Case is ignored.
     pub keys: Vec<String>,
 }
 
@@ -101,7 +100,7 @@ pub const REMOVED: &str = "(removed)";
 /// Removes what identifies a user or a machine:
 ///
 /// - user names in paths (`/Users/…`, `/home/…`, `C:\Users\…`, `~…/`; in any letter case, escaped as in JSON or a URL), in
-///   every text of the report, and the same names where they stand alone;
+///   every text of the report, and the same names as separate words;
 /// - the values of keys of free form (the context's, and those that this version does not know) that match
 ///   a pattern of `rules`, at any depth;
 /// - raw bytes, which may be anything from memory, except ids and hashes of images, and all of the

@@ -222,7 +222,7 @@ pub(crate) fn is_own(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<
 }
 
 impl Symbolicated {
-    /// Returns the owner of a source frame's code. `None` stands for a frame with nothing but an address.
+    /// Returns the owner of a source frame's code. `None` is a frame that has only an address.
     ///
     /// ```
     /// use wedjat::symbolicate::{Owner, Symbolicated};

@@ -110,7 +110,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["address", "inspect"])]
     pub scrub: bool,
 
-    /// With --scrub, also remove the values of keys that match; * stands for any characters
+    /// With --scrub, also remove the values of keys that match; * matches any characters
     #[arg(long, value_name = "PATTERN", requires = "scrub")]
     pub scrub_key: Vec<String>,
 

@@ -74,7 +74,7 @@ fn cut(page: &mut String, end: Option<&str>) {
     if let Some(end) = end.filter(|end| *end != "root") {
         let _ = writeln!(
             page,
-            "<p class=\"note\">The stack goes on; the walk stopped here: {}.</p>",
+            "<p class=\"note\">Callers are missing: {}.</p>",
             escape(end)
         );
     }

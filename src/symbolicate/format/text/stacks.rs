@@ -53,9 +53,7 @@ impl TextPage<'_> {
     fn cut(&mut self, end: Option<&str>) {
         if let Some(end) = end.filter(|end| *end != "root") {
             let end = plain(end);
-            self.line(&format!(
-                "    (the stack goes on; the walk stopped here: {end})"
-            ));
+            self.line(&format!("    (callers are missing: {end})"));
         }
     }
 
