@@ -256,7 +256,86 @@ fn a_page_of_many_begins_with_their_groups() {
     assert_eq!(page.matches("<details class=\"report\">").count(), 16);
     let page = text(&["--format", "html", "--top", "2"], "foreign");
     assert_eq!(page.matches("<section class=\"group\" id=").count(), 2);
-    assert!(!page.contains("<details class=\"report\">"));
+    // One example of each, behind a link; what is not there is said at the top.
+    for part in [
+        "<details class=\"report\">",
+        "<a href=\"#report-",
+        "<div id=\"report-",
+    ] {
+        assert_eq!(page.matches(part).count(), 2, "{part}");
+    }
+    let said =
+        "This page has 2 groups of 4, those that hurt users most, and 2 reports of 16 in whole";
+    assert!(page.find(said).unwrap() < page.find("<section").unwrap());
+    assert!(!page.contains("<script"));
+}
+
+/// A crash of a version and a day in a function of this name, without source.
+fn crash_of(function: &str, version: &str, day: u64, number: u128) -> Vec<u8> {
+    use wedjat::report::{Event, EventKind, Frame, Report, Thread};
+    let mut report = Report::default();
+    report.head.id = number.to_be_bytes();
+    report.head.launch = number.to_be_bytes();
+    report.head.app.version = version.into();
+    (report.head.os.name, report.head.os.version) = ("iOS".into(), "17.4".into());
+    report.head.device = Some("iPhone15,2".into());
+    report.head.time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(day * 86_400);
+    report.event = Some(Event {
+        kind: EventKind::Crash,
+        fatal: true,
+        ..Event::default()
+    });
+    report.threads.push(Thread {
+        crashed: true,
+        frames: vec![Frame {
+            pc: 0x1010,
+            name: Some(function.into()),
+            ..Frame::default()
+        }],
+        ..Thread::default()
+    });
+    wedjat::report::to_bytes(&report)
+}
+
+/// More groups than are shown, and the one that hurts most comes last of all files.
+#[test]
+fn a_group_that_comes_last_has_its_pictures_and_its_example() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: String, bytes: Vec<u8>| std::fs::write(folder.path().join(name), bytes);
+    for number in 1..=130 {
+        let function = format!("rare_{}", "x".repeat(number as usize));
+        let bytes = crash_of(&function, "1.0", 20_000, number);
+        write(format!("a{number:03}.wedjat"), bytes).unwrap();
+    }
+    for (number, (version, day)) in
+        (200..).zip([("1.9", 20_010), ("1.10", 20_012), ("1.10", 20_012)])
+    {
+        let bytes = crash_of("frequent", version, day, number);
+        write(format!("z{number:03}.wedjat"), bytes).unwrap();
+    }
+    let out = run(&["--format", "html"], folder.path().to_str().unwrap());
+    let page = String::from_utf8(out.stdout).unwrap();
+    let said = "This page has 10 groups of 131, those that hurt users most, and 100 reports of 133 in whole, one of each group first.";
+    assert!(page.contains(said), "{}", &page[..4000]);
+    let section = page.split("<section").nth(1).unwrap();
+    for part in [
+        "1. crash in frequent",
+        "aria-label=\"Reports over days, 2024-10-14 to 2024-10-16\"",
+        "<title>2024-10-14: 1 report</title>",
+        "<title>2024-10-16: 2 reports</title>",
+        "<span>1.10</span><b>2</b>",
+        "<span>1.9</span><b>1</b>",
+        "<span>iPhone15,2</span><b>3</b>",
+        "<span>iOS 17.4</span><b>3</b>",
+        "z200.wedjat</a>",
+    ] {
+        assert!(section.contains(part), "{part}: {section}");
+    }
+    assert!(section.find("<span>1.10<") < section.find("<span>1.9<"));
+    assert_eq!(page.matches("<details class=\"report\">").count(), 100);
+    // The example of the first group is the first of the reports.
+    let reports = page.split("<details class=\"report\">").nth(1).unwrap();
+    assert!(reports.contains("z200.wedjat"), "{reports}");
 }
 
 #[test]

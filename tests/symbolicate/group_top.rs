@@ -103,7 +103,7 @@ fn builds_depths_and_system_frames_do_not_tell_faults_apart() {
         (4, Duration::from_micros(20), Duration::from_micros(9))
     );
     assert_eq!(top[0].versions["1.2"], 2);
-    assert_eq!(top[0].stack, ["decode", "draw"]);
+    assert_eq!(top[0].example.stack, ["decode", "draw"]);
 }
 
 /// The key of a report of this app in which `name`, of this file, was called by `main`.
@@ -274,7 +274,7 @@ fn what_ends_launches_comes_before_hiccups() {
     let top = groups.top(10);
     let seen: Vec<_> = top
         .iter()
-        .map(|g| (g.stack[0].as_str(), g.ended, g.launches()))
+        .map(|g| (g.example.stack[0].as_str(), g.ended, g.launches()))
         .collect();
     // A launch ends once.
     assert_eq!(seen, [("freeze", 4, 4), ("crash", 4, 4), ("hiccup", 0, 1)]);

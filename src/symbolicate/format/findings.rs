@@ -61,7 +61,10 @@ impl Findings {
 /// The titles of groups in one list: no two are equal. Groups whose titles are have the next caller in which they differ,
 /// else how they end, else the beginning of their keys.
 pub(super) fn titles(groups: &[&Group]) -> Vec<String> {
-    let plain: Vec<String> = groups.iter().map(|group| group.title().text()).collect();
+    let plain: Vec<String> = groups
+        .iter()
+        .map(|group| group.example.title().text())
+        .collect();
     let details: [fn(&Group, &[&Group]) -> String; 3] = [caller, most_ending, key_front];
     let titled = groups.iter().zip(&plain).map(|(group, title)| {
         let with = |detail: &fn(&Group, &[&Group]) -> String| {
@@ -85,12 +88,16 @@ pub(super) fn titles(groups: &[&Group]) -> Vec<String> {
 /// The innermost caller that not all of the groups have at that depth.
 fn caller(group: &Group, same: &[&Group]) -> String {
     let differs = |depth: &usize| {
-        let at = |of: &Group| of.stack.get(*depth).cloned();
+        let at = |of: &Group| of.example.stack.get(*depth).cloned();
         same.iter().any(|other| at(other) != at(group))
     };
-    let deepest = same.iter().map(|of| of.stack.len()).max().unwrap_or(0);
+    let deepest = same
+        .iter()
+        .map(|of| of.example.stack.len())
+        .max()
+        .unwrap_or(0);
     let depth = (1..deepest).find(differs);
-    let name = depth.and_then(|depth| group.stack.get(depth));
+    let name = depth.and_then(|depth| group.example.stack.get(depth));
     match name {
         Some(name) => format!("called by {name}"),
         None => "called by nothing of the app".to_owned(),

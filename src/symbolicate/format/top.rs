@@ -133,11 +133,11 @@ impl Top {
                 let label = format!("{}:", label.to_lowercase());
                 writeln!(out, "     {label:<9} {}", plain(&value))?;
             }
-            for name in group.stack.iter().take(12) {
+            for name in group.example.stack.iter().take(12) {
                 writeln!(out, "       {}", plain(name))?;
             }
-            if group.stack.len() > 12 {
-                writeln!(out, "       … {} more", group.stack.len() - 12)?;
+            if group.example.stack.len() > 12 {
+                writeln!(out, "       … {} more", group.example.stack.len() - 12)?;
             }
         }
         if let dropped @ 1.. = self.groups.dropped() {
@@ -149,13 +149,14 @@ impl Top {
 }
 
 /// Facts of a group, each with its label.
-pub(super) fn facts(group: &Group) -> [(&'static str, String); 5] {
+pub(super) fn facts(group: &Group) -> [(&'static str, String); 6] {
     [
         ("Ended", counted(&group.endings)),
         ("Seen", seen(group)),
         ("Versions", counted(&group.versions)),
         ("Devices", counted(&group.devices)),
-        ("Example", group.example.clone()),
+        ("Systems", counted(&group.systems)),
+        ("Example", group.example.origin.clone()),
     ]
 }
 
@@ -196,11 +197,11 @@ fn group_json(group: &Group, title: &str) -> serde_json::Value {
     json!({
         "group": key_text(group.key),
         "group_recipe": RECIPE,
-        "type": group.kind.as_str(),
+        "type": group.example.kind.as_str(),
         "title": title,
-        "place": group.place,
-        "message": group.message,
-        "stack": group.stack,
+        "place": group.example.place,
+        "message": group.example.message,
+        "stack": group.example.stack,
         "count": group.count,
         "launches": group.launches(),
         "ended": group.ended,
@@ -210,8 +211,9 @@ fn group_json(group: &Group, title: &str) -> serde_json::Value {
         "first": group.first,
         "last": group.last,
         "endings": group.endings,
-        "example": group.example,
+        "example": group.example.origin,
         "versions": group.versions,
         "devices": group.devices,
+        "systems": group.systems,
     })
 }

@@ -47,6 +47,8 @@ pub struct Member {
     pub version: String,
     /// The device.
     pub device: String,
+    /// The system and its version: `iOS 17.4`.
+    pub system: String,
 }
 
 impl Member {
@@ -98,6 +100,7 @@ impl Member {
             launch: launch.unwrap_or(head.id),
             version: known(&head.app.version),
             device: known(head.device.as_deref().unwrap_or("")),
+            system: known(format!("{} {}", head.os.name, head.os.version).trim()),
         }
     }
 }
@@ -138,7 +141,7 @@ fn message_of(event: &Event, of: fn(&str) -> Option<String>) -> Option<String> {
 }
 
 impl Member {
-    /// The title of the report.
+    /// The title of the report, and of its group.
     pub(crate) fn title(&self) -> TitleParts<'_> {
         TitleParts {
             what: self.kind.as_str(),

@@ -31,13 +31,15 @@ pub(crate) use self::names::{plain_name, within};
 pub(crate) use self::seen::{SeenIds, identity};
 pub use self::stack::{normalised, thread_in_question};
 use super::frame::Symbolicated;
-use super::title::TitleParts;
-use crate::report::EventKind;
 
 /// Groups kept at a time: when there are more, the rarer half is dropped and only counted.
 const GROUPS: usize = 1 << 16;
-/// Versions and devices counted one by one in a group; further ones are counted together.
+/// Versions, devices and systems counted one by one in a group; further ones are counted together, as [`OTHERS`].
 const KINDS: usize = 64;
+/// The name under which further versions, devices and systems count.
+pub(crate) const OTHERS: &str = "others";
+/// Days of which a group counts its reports.
+pub const DAYS: usize = 366;
 
 /// Groups being counted, in memory that does not grow with the number of reports.
 #[derive(Debug, Default)]
@@ -54,16 +56,8 @@ pub struct Groups {
 pub struct Group {
     /// Of kind and stack: the same on every machine, for every order of the reports.
     pub key: u128,
-    /// The kind of event.
-    pub kind: EventKind,
-    /// The normalised stack, innermost first.
-    pub stack: Vec<String>,
-    /// The code by which the system ended the app, where there is one: `FRONTBOARD 0x8BADF00D`.
-    pub ended_by: Option<String>,
-    /// File and line of its innermost frame, as the example has them: `act.rs:12`.
-    pub place: Option<String>,
-    /// The message of a panic or an exception, shortened, as the example has it.
-    pub message: Option<String>,
+    /// The report with the longest duration; the first report, where none has a duration. Kind and stack are those of all.
+    pub example: Member,
     /// Number of reports.
     pub count: u64,
     /// Number of launches that ended by them: crashes, and stalls that were never seen to end. A launch ends once, however
@@ -81,12 +75,14 @@ pub struct Group {
     pub last: Option<u64>,
     /// Reports by how they ended, as `SIGSEGV`, `recovered`, [`NO_END`].
     pub endings: BTreeMap<String, u64>,
-    /// File or source of the report with the longest duration; of the first report, where none has a duration.
-    pub example: String,
     /// Reports by version of the app.
     pub versions: BTreeMap<String, u64>,
     /// Reports by device.
     pub devices: BTreeMap<String, u64>,
+    /// Reports by system and its version.
+    pub systems: BTreeMap<String, u64>,
+    /// Reports by day since the epoch: the last [`DAYS`] on which there were any.
+    pub days: BTreeMap<u64, u64>,
     launches: Launches,
     ended_launches: Launches,
 }
@@ -100,16 +96,9 @@ impl Group {
         self.launches.count().min(self.count)
     }
 
-    /// The title of the group.
-    pub(crate) fn title(&self) -> TitleParts<'_> {
-        TitleParts {
-            what: self.kind.as_str(),
-            ended_by: self.ended_by.as_deref(),
-            function: Some(self.stack.first().map_or("(no stack)", String::as_str)),
-            place: self.place.as_deref(),
-            message: self.message.as_deref(),
-            ..TitleParts::default()
-        }
+    /// Returns the measure by which groups are ordered: the launches that it ended, then its total duration, then its count.
+    pub(crate) fn cost(&self) -> (u64, Duration, u64) {
+        (self.ended, self.total, self.count)
     }
 }
 
@@ -137,11 +126,7 @@ impl Groups {
         }
         let group = self.groups.entry(key).or_insert_with(|| Group {
             key,
-            kind: member.kind,
-            stack: member.stack,
-            ended_by: member.ended_by,
-            place: member.place.clone(),
-            message: member.message.clone(),
+            example: member.clone(),
             count: 0,
             ended: 0,
             total: Duration::ZERO,
@@ -150,9 +135,10 @@ impl Groups {
             first: None,
             last: None,
             endings: BTreeMap::new(),
-            example: member.origin.clone(),
             versions: BTreeMap::new(),
             devices: BTreeMap::new(),
+            systems: BTreeMap::new(),
+            days: BTreeMap::new(),
             launches: Launches::default(),
             ended_launches: Launches::default(),
         });
@@ -165,15 +151,21 @@ impl Groups {
             group.ended_launches.add(&member.launch, self.reports);
             group.ended = group.ended_launches.count().min(group.launches());
         }
-        tally(&mut group.endings, member.ending);
+        tally(&mut group.endings, &member.ending);
+        tally(&mut group.versions, &member.version);
+        tally(&mut group.devices, &member.device);
+        tally(&mut group.systems, &member.system);
+        if let Some(time) = member.time {
+            *group.days.entry(time / NANOS_OF_A_DAY).or_default() += 1;
+        }
+        if group.days.len() > DAYS {
+            group.days.pop_first();
+        }
         group.total = group.total.saturating_add(member.duration);
         if member.duration > group.worst {
             group.worst = member.duration;
-            group.example = member.origin;
-            (group.place, group.message) = (member.place, member.message);
+            group.example = member;
         }
-        tally(&mut group.versions, member.version);
-        tally(&mut group.devices, member.device);
         key
     }
 
@@ -205,10 +197,14 @@ impl Groups {
     /// The `n` groups that hurt users most: by the launches that they ended, then by total duration, then by count.
     pub fn top(&self, n: usize) -> Vec<&Group> {
         let mut groups: Vec<&Group> = self.groups.values().collect();
-        let cost = |group: &Group| (group.ended, group.total, group.count);
-        groups.sort_unstable_by(|a, b| cost(b).cmp(&cost(a)).then(a.key.cmp(&b.key)));
+        groups.sort_unstable_by(|a, b| b.cost().cmp(&a.cost()).then(a.key.cmp(&b.key)));
         groups.truncate(n);
         groups
+    }
+
+    /// The group of this key.
+    pub(crate) fn get(&self, key: u128) -> Option<&Group> {
+        self.groups.get(&key)
     }
 
     fn drop_rare(&mut self) {
@@ -222,13 +218,14 @@ impl Groups {
     }
 }
 
-fn tally(counts: &mut BTreeMap<String, u64>, what: String) {
-    if let Some(count) = counts.get_mut(&what) {
+const NANOS_OF_A_DAY: u64 = 86_400_000_000_000;
+
+fn tally(counts: &mut BTreeMap<String, u64>, what: &str) {
+    if let Some(count) = counts.get_mut(what) {
         *count += 1;
-    } else if counts.len() < KINDS {
-        counts.insert(what, 1);
     } else {
-        *counts.entry("others".to_owned()).or_default() += 1;
+        let what = if counts.len() < KINDS { what } else { OTHERS };
+        *counts.entry(what.to_owned()).or_default() += 1;
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn flame(page: &mut String, style: &Style, origin: &str, of: &Symboli
     let names = boxes.names;
     let _ = writeln!(
         page,
-        "</div>\n<details><summary>Names in full</summary><div class=\"wide\"><table class=\"names-in-full\">\
+        "</div>\n<details><summary>Names in full</summary><div class=\"wide\" tabindex=\"0\"><table class=\"names-in-full\">\
          <tr><th class=\"n\">Samples</th><th class=\"n\">Depth</th><th>Whose</th><th>Function</th></tr>\n{names}</table></div></details>"
     );
 }

@@ -49,8 +49,7 @@ pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Memb
             page,
             "<h2>Heaviest stack <small>{weight} of {total} samples</small></h2>"
         );
-        stack(&mut page, style, of, &of.samples[index], true);
-        cut(&mut page, report.samples[index].end_word());
+        sampled(&mut page, style, of, index);
     }
     let count = report.threads.len();
     let _ = writeln!(page, "<h2>Threads <small>{count}</small></h2>");
@@ -67,6 +66,28 @@ pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Memb
     context(&mut page, report);
     images(&mut page, report);
     page
+}
+
+/// The stack that most samples have; without samples, that of the thread in question.
+pub(super) fn heaviest_stack(style: &Style, of: &Symbolicated) -> String {
+    let mut page = String::new();
+    if let Some((index, weight, total)) = heaviest(of) {
+        let _ = writeln!(
+            page,
+            "<h3>Heaviest stack <small>{weight} of {total} samples</small></h3>"
+        );
+        sampled(&mut page, style, of, index);
+    } else if let Some(index) = thread_in_question(&of.report) {
+        page.push_str("<h3>Stack</h3>\n");
+        stack(&mut page, style, of, &of.threads[index], true);
+        cut(&mut page, of.report.threads[index].end_word());
+    }
+    page
+}
+
+fn sampled(page: &mut String, style: &Style, of: &Symbolicated, index: usize) {
+    stack(page, style, of, &of.samples[index], true);
+    cut(page, of.report.samples[index].end_word());
 }
 
 /// A walk that stopped before the thread's first function says so.

@@ -1,0 +1,203 @@
+//! Small pictures of a group's counts: over days, and by version, device, system and ending.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::symbolicate::format::facts::{count, date_time};
+use crate::symbolicate::format::plain::escape;
+use crate::symbolicate::group::{Group, OTHERS};
+
+/// Bars of a picture over days; of a longer time several days share one.
+const BARS: u64 = 60;
+/// Rows of a picture by version, device, system or ending.
+const ROWS: usize = 6;
+const NANOS_OF_A_DAY: u64 = 86_400_000_000_000;
+
+/// The days of all groups on a page: their pictures have one axis, so that they can be compared.
+#[derive(Debug)]
+pub(super) struct OverDays {
+    first: u64,
+    last: u64,
+    /// Days of one bar.
+    width: u64,
+}
+
+impl OverDays {
+    /// Those on which the groups have reports.
+    pub fn of(groups: &[&Group]) -> OverDays {
+        let days = || groups.iter().flat_map(|group| group.days.keys().copied());
+        let (first, last) = (days().min().unwrap_or(0), days().max().unwrap_or(0));
+        OverDays {
+            first,
+            last,
+            width: (last - first + 1).div_ceil(BARS),
+        }
+    }
+
+    /// The head of the pictures' column.
+    pub fn title(&self) -> String {
+        match self.last {
+            0 => "Over days".to_owned(),
+            last => format!("{} to {}", day_text(self.first), day_text(last)),
+        }
+    }
+
+    /// A group's reports in each bar.
+    pub fn picture(&self, group: &Group) -> String {
+        if group.days.is_empty() {
+            return "<p class=\"note\">at unknown times</p>\n".to_owned();
+        }
+        let mut bars: BTreeMap<u64, u64> = BTreeMap::new();
+        for (day, count) in &group.days {
+            *bars.entry((day - self.first) / self.width).or_default() += count;
+        }
+        let most = bars.values().copied().max().unwrap_or(1) as f64;
+        let (first, last) = (
+            day_of(group.days.keys().next()),
+            day_of(group.days.keys().next_back()),
+        );
+        // Bars of a short time are not as wide as the picture.
+        let all = ((self.last - self.first) / self.width + 1).max(14);
+        let mut svg = format!(
+            "<svg class=\"days\" viewBox=\"0 0 {all} 10\" preserveAspectRatio=\"none\" role=\"img\" \
+             aria-label=\"Reports over days, {first} to {last}\">\n"
+        );
+        for (at, bar) in bars {
+            let height = (10.0 * bar as f64 / most).max(0.6);
+            let top = 10.0 - height;
+            let day = day_text(self.first + at * self.width);
+            let _ = writeln!(
+                svg,
+                "<rect class=\"c0\" x=\"{at}.1\" y=\"{top:.2}\" width=\".8\" height=\"{height:.2}\"><title>{day}: {}</title></rect>",
+                count(bar, "report"),
+            );
+        }
+        svg.push_str("</svg>\n");
+        svg
+    }
+
+    /// The ends of the axis below a picture.
+    pub fn axis(&self) -> String {
+        let width = match self.width {
+            1 => String::new(),
+            days => format!("a bar is {days} days"),
+        };
+        match self.last {
+            0 => String::new(),
+            last => format!(
+                "<p class=\"axis\"><span>{}</span><span>{width}</span><span>{}</span></p>",
+                day_text(self.first),
+                day_text(last)
+            ),
+        }
+    }
+}
+
+fn day_of(day: Option<&u64>) -> String {
+    day.map_or(String::new(), |day| day_text(*day))
+}
+
+fn day_text(day: u64) -> String {
+    date_time(day.saturating_mul(NANOS_OF_A_DAY))[..10].to_owned()
+}
+
+/// A bar for each version, the newest first.
+pub(super) fn versions(counts: &BTreeMap<String, u64>, all: u64) -> String {
+    let mut rows: Vec<(&str, u64)> = named(counts);
+    rows.sort_by(|(a, _), (b, _)| by_numbers(b, a));
+    let oldest = rows.last().map_or("", |(name, _)| name);
+    let from = format!("older, from {oldest}");
+    picture(&rows, &from, others(counts), all)
+}
+
+/// A bar for each name, the most frequent first.
+pub(super) fn bars(counts: &BTreeMap<String, u64>, all: u64) -> String {
+    let mut rows: Vec<(&str, u64)> = named(counts);
+    rows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    picture(&rows, "more", others(counts), all)
+}
+
+fn named(counts: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+    let rows = counts.iter().filter(|(name, _)| *name != OTHERS);
+    rows.map(|(name, count)| (name.as_str(), *count)).collect()
+}
+
+fn others(counts: &BTreeMap<String, u64>) -> u64 {
+    counts.get(OTHERS).copied().unwrap_or(0)
+}
+
+/// The first rows, and one for the rest.
+fn picture(rows: &[(&str, u64)], rest: &str, others: u64, all: u64) -> String {
+    let (shown, more) = match rows.len() <= ROWS && others == 0 {
+        true => (rows, &[][..]),
+        false => rows.split_at(rows.len().min(ROWS - 1)),
+    };
+    let mut picture = "<ul class=\"bars\">\n".to_owned();
+    let mut row = |name: &str, count: u64| {
+        let (name, width) = (escape(name), 100.0 * count as f64 / all.max(1) as f64);
+        let _ = writeln!(
+            picture,
+            "<li><span>{name}</span><b>{count}</b><svg class=\"bar\" aria-hidden=\"true\" viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\">\
+             <rect class=\"c0\" width=\"{width:.1}\" height=\"1\"/></svg></li>"
+        );
+    };
+    shown.iter().for_each(|(name, count)| row(name, *count));
+    if !more.is_empty() || others > 0 {
+        let count = others + more.iter().map(|(_, count)| count).sum::<u64>();
+        let kinds = more.len();
+        let name = if kinds > 0 {
+            format!("{kinds} {rest}")
+        } else {
+            OTHERS.to_owned()
+        };
+        row(&name, count);
+    }
+    picture.push_str("</ul>\n");
+    picture
+}
+
+/// Compares two versions part by part, numbers as numbers: 2.9 is before 2.10.
+fn by_numbers(a: &str, b: &str) -> Ordering {
+    let parts = |text| version_parts(text).collect::<Vec<_>>();
+    parts(a).cmp(&parts(b)).then(a.cmp(b))
+}
+
+fn version_parts(text: &str) -> impl Iterator<Item = (Option<u128>, &str)> {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let end = rest.find(|c| is_digit(c) != is_digit(first));
+        let (part, behind) = rest.split_at(end.unwrap_or(rest.len()));
+        rest = behind;
+        Some((part.parse().ok(), part))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_in_the_order_of_their_numbers() {
+        let mut versions = ["2.10", "2.9 (77)", "10.0", "2.9 (8)", "2.9", "unknown"];
+        versions.sort_by(|a, b| by_numbers(a, b));
+        let order = ["unknown", "2.9", "2.9 (8)", "2.9 (77)", "2.10", "10.0"];
+        assert_eq!(versions, order);
+    }
+
+    #[test]
+    fn the_newest_versions_have_a_bar_each_and_the_older_ones_share_one() {
+        let counts = (1..=12).map(|minor| (format!("1.{minor}"), minor));
+        let counts: BTreeMap<String, u64> = counts.collect();
+        let picture = versions(&counts, 78);
+        assert_eq!(picture.matches("<li>").count(), ROWS);
+        let at = |text: &str| picture.find(text).expect("a row");
+        assert!(at("<span>1.12</span><b>12</b>") < at("<span>1.8</span>"));
+        assert!(
+            picture.contains("<span>7 older, from 1.1</span><b>28</b>"),
+            "{picture}"
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! The page of many reports: which groups hurt users most, since when, in which versions, on which devices and systems,
+//! where; and one report of each in whole.
+
+use std::fmt::Write as _;
+use std::io;
+
+use super::counts::{OverDays, bars, versions};
+use super::examples::Examples;
+use super::{GROUPS, ReportPage, report};
+use crate::symbolicate::format::findings::titles;
+use crate::symbolicate::format::plain::escape;
+use crate::symbolicate::format::{facts, top};
+use crate::symbolicate::group::{Group, Groups, key_text};
+
+/// Frames of a group's stack that are shown where no report of it is.
+const FRAMES: usize = 24;
+
+/// Writes the overview, then reports in whole: those of `top` groups are their examples; without `top`, all that are there.
+pub(super) fn write(
+    out: &mut dyn io::Write,
+    groups: &Groups,
+    examples: &Examples,
+    top: Option<usize>,
+) -> io::Result<()> {
+    let shown = groups.top(top.unwrap_or(GROUPS));
+    let ranked = match top {
+        Some(_) => shown.clone(),
+        None => groups.top(usize::MAX),
+    };
+    let of_groups = ranked
+        .iter()
+        .filter_map(|group| examples.of_group(group.key));
+    let of_groups: Vec<&ReportPage> = of_groups.collect();
+    let others = if top.is_some() {
+        &[]
+    } else {
+        examples.others()
+    };
+    let whole = of_groups.len() + others.len();
+    out.write_all(head(groups, shown.len(), whole).as_bytes())?;
+    out.write_all(overview(groups, &shown, examples).as_bytes())?;
+    if whole > 0 {
+        out.write_all(b"<h2>Reports in whole</h2>\n")?;
+    }
+    for page in of_groups {
+        folded(out, page, Some(page.member.key))?;
+    }
+    for page in others {
+        folded(out, page, None)?;
+    }
+    Ok(())
+}
+
+/// Counts, and what of them is not on the page.
+fn head(groups: &Groups, shown: usize, whole: usize) -> String {
+    let (reports, all) = (groups.reports(), groups.len());
+    let (title, found) = (
+        facts::count(reports, "report"),
+        facts::count(all as u64, "group"),
+    );
+    let mut page = format!("<h1>{title} in {found}</h1>\n");
+    let mut note = |text: String| {
+        let _ = writeln!(page, "<p class=\"note\">{text}</p>");
+    };
+    if let again @ 1.. = groups.again() {
+        note(format!("{}.", facts::again_text(again)));
+    }
+    if shown < all || (whole as u64) < reports {
+        let (shown, whole) = (
+            facts::count(shown as u64, "group"),
+            facts::count(whole as u64, "report"),
+        );
+        note(format!(
+            "This page has {shown} of {all}, those that hurt users most, and {whole} of {reports} in whole, one of each group first."
+        ));
+    }
+    if let dropped @ 1.. = groups.dropped() {
+        note(format!(
+            "{dropped} reports were in groups too rare to be kept."
+        ));
+    }
+    page
+}
+
+fn overview(groups: &Groups, shown: &[&Group], examples: &Examples) -> String {
+    let mut page = String::new();
+    let titles = titles(shown);
+    let days = OverDays::of(shown);
+    let ranked = || (1..).zip(shown.iter().copied().zip(&titles));
+    table(&mut page, ranked(), &days);
+    for (rank, (group, title)) in ranked() {
+        let _ = writeln!(
+            page,
+            "<section class=\"group\" id=\"group{rank}\">\n<h2>{rank}. {}</h2>",
+            escape(title)
+        );
+        section(&mut page, group, groups.reports(), &days);
+        match examples.of_group(group.key) {
+            Some(example) => shown_by(&mut page, example),
+            None => names(&mut page, group),
+        }
+        page.push_str("</section>\n");
+    }
+    page
+}
+
+/// Writes the table of the groups to fix first.
+fn table<'a>(
+    page: &mut String,
+    ranked: impl Iterator<Item = (usize, (&'a Group, &'a String))>,
+    days: &OverDays,
+) {
+    let heads = ["Launches", "Ended by it", "Reports", "Time"];
+    let numbers = heads.map(|head| format!("<th class=\"n\">{head}</th>"));
+    let _ = writeln!(
+        page,
+        "<div class=\"wide\" tabindex=\"0\"><table class=\"groups\"><tr><th>Rank</th><th>What</th>{}<th>{}</th></tr>",
+        numbers.concat(),
+        days.title(),
+    );
+    for (rank, (group, title)) in ranked {
+        let values = [
+            group.launches().to_string(),
+            group.ended.to_string(),
+            group.count.to_string(),
+            top::time(group, group.total),
+        ];
+        let cells = heads.iter().zip(values);
+        let cells = cells
+            .map(|(head, value)| format!("<td class=\"n\" data-label=\"{head}\">{value}</td>"));
+        let _ = writeln!(
+            page,
+            "<tr><td class=\"n\">{rank}</td><td class=\"what\"><a href=\"#group{rank}\">{}</a></td>{}\
+             <td class=\"over\">{}</td></tr>",
+            escape(title),
+            cells.collect::<String>(),
+            days.picture(group),
+        );
+    }
+    page.push_str("</table></div>\n");
+}
+
+/// How many, since when, in which versions, on which devices and systems.
+fn section(page: &mut String, group: &Group, reports: u64, days: &OverDays) {
+    let share = 100.0 * group.count as f64 / reports.max(1) as f64;
+    let (total, worst) = (top::time(group, group.total), top::time(group, group.worst));
+    let lasted = match group.total.is_zero() {
+        true => String::new(),
+        false => format!(", {total} in all, at worst {worst}"),
+    };
+    let fatal = match group.ended {
+        0 => String::new(),
+        ended => format!(", launches ended: {ended}"),
+    };
+    let count = facts::count(group.count, "report");
+    let _ = writeln!(page, "<p>{count} ({share:.1} %){fatal}{lasted}</p>");
+    let seen = top::seen(group);
+    let _ = writeln!(
+        page,
+        "<div class=\"counts\">\n<div><h3>Days <small>{seen}</small></h3>\n{}{}</div>",
+        days.picture(group),
+        days.axis(),
+    );
+    let tallies: [(&str, String); 4] = [
+        ("Versions", versions(&group.versions, group.count)),
+        ("Devices", bars(&group.devices, group.count)),
+        ("Systems", bars(&group.systems, group.count)),
+        ("Endings", bars(&group.endings, group.count)),
+    ];
+    for (label, picture) in tallies {
+        let _ = writeln!(page, "<div><h3>{label}</h3>\n{picture}</div>");
+    }
+    page.push_str("</div>\n");
+}
+
+/// The stack of a group's example, and the way to it.
+fn shown_by(page: &mut String, example: &ReportPage) {
+    let (key, origin) = (key_text(example.member.key), escape(&example.member.origin));
+    page.push_str(&example.stack);
+    let _ = writeln!(
+        page,
+        "<p>In whole: <a href=\"#report-{key}\">{origin}</a> <small>group {key}</small></p>"
+    );
+}
+
+fn names(page: &mut String, group: &Group) {
+    page.push_str("<ol class=\"names\">");
+    for name in group.example.stack.iter().take(FRAMES) {
+        let _ = writeln!(page, "<li>{}</li>", escape(name));
+    }
+    let facts = [
+        ("Example", group.example.origin.clone()),
+        ("Group", key_text(group.key)),
+    ];
+    let facts = facts.iter().map(|(label, value)| (*label, value.as_str()));
+    page.push_str("</ol>\n");
+    report::table(page, facts);
+}
+
+/// Writes a report that opens when it is chosen, or by a link to it.
+fn folded(out: &mut dyn io::Write, page: &ReportPage, key: Option<u128>) -> io::Result<()> {
+    let (title, origin) = (escape(&page.title), escape(&page.member.origin));
+    let id = key.map_or(String::new(), |key| {
+        format!(" id=\"report-{}\"", key_text(key))
+    });
+    writeln!(
+        out,
+        "<details class=\"report\"><summary>{title} <small>{origin}</small></summary>\n<div{id}>"
+    )?;
+    out.write_all(page.body.as_bytes())?;
+    out.write_all(b"</div></details>\n")
+}
