@@ -13,7 +13,7 @@ fn root() -> &'static Path {
 /// Each page with its text.
 fn pages() -> Vec<(PathBuf, String)> {
     let mut paths = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
-    for folder in ["docs", "docs/measured"] {
+    for folder in ["docs", "docs/decisions", "docs/measured"] {
         let entries = std::fs::read_dir(root().join(folder)).unwrap();
         let of_folder = entries.map(|entry| entry.unwrap().path());
         paths.extend(of_folder.filter(|path| path.extension() == Some("md".as_ref())));

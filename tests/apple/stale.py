@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""stale.py DOC < ROWS: whether each row on standard input stands in the table of DOC with the same
+"""stale.py STATED < ROWS: fails unless each row on standard input is in the file STATED with the same
 percentages to two decimals (counts depend on the paths that a machine builds under)."""
 
 import sys
@@ -21,4 +21,4 @@ if len(found) != 24:
 for key, now in found.items():
     before = stated.get(key)
     if before is None or any(abs(a - b) > 0.01 for a, b in zip(now, before)):
-        sys.exit(f"docs/measured/exactness-apple.md is stale: {key} is {now}, not {before}; run tests/apple/exactness")
+        sys.exit(f"tests/apple/exactness.rows is stale: {key} is {now}, not {before}; run tests/apple/exactness")
