@@ -12,7 +12,7 @@ KINDS = [
     ("C++ without", lambda name: name.startswith("C++") and name.endswith("no-starts")),
     ("signals", lambda name: name.startswith("signals")),
 ]
-COLUMNS = ["arch", "program", "stops", "exact", "early", "certain", "guess", "framehop: exact", "early", "wrong"]
+COLUMNS = ["program"] + [cell for arch in ("arm64", "x86_64") for cell in (f"{arch}: stops", "exact", "guess", "framehop")]
 
 programs = {}
 for line in sys.stdin:
@@ -21,14 +21,14 @@ for line in sys.stdin:
     programs.setdefault((arch, name), {"stops": int(stops)})[unwinder.split()[0]] = shares
 
 print("| " + " | ".join(COLUMNS) + " |")
-print("| --- | --- " + "| --: " * (len(COLUMNS) - 2) + "|")
-for arch in ("arm64", "x86_64"):
-    for kind, holds in KINDS:
+print("| --- " + "| --: " * (len(COLUMNS) - 1) + "|")
+for kind, holds in KINDS:
+    cells = [kind]
+    for arch in ("arm64", "x86_64"):
         rows = [row for (of, name), row in programs.items() if of == arch and holds(name)]
         stops = sum(row["stops"] for row in rows)
-        if not stops:
-            sys.exit(f"summary.py: no program of {kind} on {arch}")
-        ours, theirs = ([sum(row["stops"] * row[unwinder][at] for row in rows) / stops for at in range(4)]
-                        for unwinder in ("wedjat", "framehop"))
-        cells = ours + [theirs[0], theirs[1], theirs[2] + theirs[3]]
-        print(f"| {arch} | {kind} | {stops} | " + " | ".join(f"{cell:.3f}" for cell in cells) + " |")
+        if not stops or any(row["wedjat"][2] for row in rows):
+            sys.exit(f"summary.py: {kind} on {arch} has no stop, or one that is wrong and certain")
+        share = lambda unwinder, at: sum(row["stops"] * row[unwinder][at] for row in rows) / stops
+        cells += [str(stops), *(f"{share(*of):.3f}" for of in (("wedjat", 0), ("wedjat", 3), ("framehop", 0)))]
+    print("| " + " | ".join(cells) + " |")
