@@ -6,7 +6,7 @@ fn main() {
         .crash(Crash::default()) // fatal signals, Rust panics
         .install().inspect_err(|error| eprintln!("no reports: {error}"));
     let heart = monitor.as_ref().ok().map(Monitor::heartbeat);
-    loop { // wait for an event here; then
-        let _turn = heart.map(wedjat::Heartbeat::busy); // handle it, until `_turn` is dropped
+    loop { // wait for an event
+        let _turn = heart.map(wedjat::Heartbeat::busy); // then handle it; dropping `_turn` ends the turn
     }
 }
