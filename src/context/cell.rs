@@ -15,7 +15,7 @@ pub(super) struct Cell<const N: usize, A = AtomicU64> {
     copies: [[A; N]; 2],
 }
 
-/// A reader gives up after so many writes came in between.
+/// A reader stops after this many writes in between.
 const PATIENCE: u32 = 16;
 
 impl<const N: usize> Cell<N> {

@@ -208,7 +208,7 @@ impl Mark<'_> {
 
 #[cfg(feature = "ffi")]
 impl Mark<'_> {
-    /// Its ticket and start, for callers that cannot keep it; it goes on.
+    /// Its ticket and start, for callers that cannot keep it; it continues.
     pub(crate) fn into_parts(self) -> (u64, u64) {
         let parts = (self.ticket, self.start);
         std::mem::forget(self);

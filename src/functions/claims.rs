@@ -27,7 +27,7 @@ pub(super) fn lay_out(claims: Vec<Segment>) -> Vec<Segment> {
         symbol: 0,
     };
     for claim in claims.into_iter().chain([no_more]) {
-        // Claims that began before go on up to here, the innermost first.
+        // Claims that began before continue up to here, the innermost first.
         while let Some(&Segment { end, symbol, .. }) = open.last() {
             let until = end.min(claim.start);
             if at < until {

@@ -50,7 +50,7 @@ impl Symbol {
         })
     }
 
-    /// The key by which symbols are sorted: the address; of several at one address the one that stands for them comes
+    /// The key by which symbols are sorted: the address; of several at one address the one that names them comes
     /// last.
     pub(super) fn order(&self) -> (u64, u64, u8) {
         (self.address, self.size, self.rank)

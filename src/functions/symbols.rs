@@ -10,7 +10,7 @@ use super::symbol::{Symbol, tables};
 #[derive(Debug, Default)]
 pub struct Symbols<B> {
     bytes: B,
-    /// Symbols, sorted by address; of several at one address the one that stands for them comes last.
+    /// Symbols, sorted by address; of several at one address the one that names them comes last.
     symbols: Vec<Symbol>,
     /// Segments, sorted by address; the value is an index into `symbols`.
     segments: Vec<Segment>,
@@ -49,7 +49,7 @@ impl<B: AsRef<[u8]>> Symbols<B> {
         Symbols::of(symbols, file, object, whole, bytes)
     }
 
-    /// The functions of these symbols; `whole` says that no symbol of a function is left out.
+    /// The functions of these symbols; `whole` means that no symbol of a function is missing.
     pub fn of<'data>(
         mut symbols: Vec<Symbol>,
         file: &impl ImageFile<'data>,

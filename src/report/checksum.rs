@@ -46,7 +46,7 @@ mod tests {
     fn a_hash_has_sum_and_length() {
         let hash = text_hash(b"123456789");
         assert_eq!(hash, [0xcb, 0xf4, 0x39, 0x26, 0, 0, 0, 0, 0, 0, 0, 9]);
-        // Only the length counts behind the first MiB.
+        // Only the length counts after the first MiB.
         let long = vec![1; HASHED + 1];
         assert_eq!(text_hash(&long)[..4], text_hash(&long[..HASHED])[..4]);
     }

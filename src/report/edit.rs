@@ -16,7 +16,7 @@ use super::write::{ClosedBy, ReportWriter};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Survey {
-    /// Length up to the end of the last whole section: what comes behind is to be cut off.
+    /// Length up to the end of the last whole section: what comes after is to be cut off.
     pub len: u64,
     /// Whole sections in it.
     pub sections: u64,

@@ -41,5 +41,5 @@ pub const WRITTEN_TEXT_BYTES: usize = 16 << 10;
 pub(crate) const INSTALL_TIME: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// Bytes of a report that `install` closes itself: damage of the worst kind takes some 20 ms a MiB. Sixteen times as
-/// much of a launch's record is read, with the report behind it.
+/// much of a launch's record is read, with the report after it.
 pub(crate) const INSTALL_BYTES: u64 = 64 << 10;

@@ -36,7 +36,7 @@ impl Name {
         let [a, b, c, d, ..] = *id;
         let id = u32::from_be_bytes([a, b, c, d]);
         let mut name = Name::EMPTY;
-        // A part that does not fit is left out: writing to a `Name` does not fail.
+        // A part that does not fit is omitted: writing to a `Name` does not fail.
         let _ = write!(
             name,
             "{year:04}-{month:02}-{day:02}T{hours:02}-{minutes:02}-{seconds:02}.{millis:03}Z-{event}-{id:08x}.{ending}"

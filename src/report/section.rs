@@ -14,7 +14,7 @@ pub(crate) struct SectionAt<'a> {
     pub(crate) kind: &'a str,
     /// Offset of its map.
     pub(crate) map: usize,
-    /// Offset of the byte behind its last.
+    /// Offset of the byte after its last.
     pub(crate) end: usize,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Goes on at a byte further behind, where a section has ended.
+    /// Continues at a later byte, where a section has ended.
     pub(crate) fn skip_to(&mut self, at: usize) {
         self.at = at;
     }
@@ -111,7 +111,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Returns the offset of the next section behind `from`, or of the end of the bytes.
+    /// Returns the offset of the next section after `from`, or of the end of the bytes.
     fn resume(&mut self, from: usize) -> usize {
         let mut at = from;
         while let Some(found) = candidate(self.bytes, at) {
@@ -218,7 +218,7 @@ fn begins_as_section(bytes: &[u8]) -> bool {
 }
 
 /// Returns true if a section that was found in a search and has no `check` is unlikely to be some bytes of an id that
-/// look like one: its first key is a text, and behind it the bytes end or another section begins.
+/// look like one: its first key is a text, and after it the bytes end or another section begins.
 pub(crate) fn is_plausible(bytes: &[u8], section: &SectionAt<'_>) -> bool {
     let Ok((header, first)) = token(bytes, section.map) else {
         return false;

@@ -40,9 +40,9 @@ const HEAD: &[u8] = b"\x92\xa4head";
 pub struct ReportReader<R> {
     input: R,
     chunk: Vec<u8>,
-    /// Behind `start` the report that is being put together, and what has come behind it.
+    /// From `start` on, the incomplete report and the bytes that came after it.
     buffer: Vec<u8>,
-    /// Offset in the buffer of the report's first byte: what stands before it was given out.
+    /// Offset in the buffer of the report's first byte: the bytes before it were returned.
     start: usize,
     /// Position of the report in the stream.
     base: u64,
@@ -289,7 +289,7 @@ fn head_within(
                 let has_check = check_of(bytes, section).is_some();
                 let is_head = match check(bytes, &head) {
                     Some(passes) => passes,
-                    // Neither has one, as where another writer leaves them out: what comes behind has to tell.
+                    // Neither has one, as where another writer omits them: what comes after decides.
                     None if !has_check && is_open && begin(bytes, end) == Err(Why::Cut) => {
                         return Some(Border::Unknown);
                     }

@@ -82,7 +82,7 @@ fn any_token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), Broken> {
     let (next, children) = behind(bytes, at)?;
     let token = bytes.get(at..next).unwrap_or_default();
     let (first, body) = token.split_first().ok_or(Broken::Cut)?;
-    // The bytes behind a length of 1, 2 or 4 bytes.
+    // The bytes after a length of 1, 2 or 4 bytes.
     let behind_length = |width: u8| body.get(1 << width..).unwrap_or_default();
     let unsigned = || {
         body.iter()
@@ -111,7 +111,7 @@ fn any_token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), Broken> {
     Ok((token, next))
 }
 
-/// Returns the offset of the next token, and the count of values behind this token that belong to it, without decoding
+/// Returns the offset of the next token, and the count of values after this token that belong to it, without decoding
 /// either.
 #[inline]
 fn behind(bytes: &[u8], at: usize) -> Result<(usize, u64), Broken> {
@@ -151,7 +151,7 @@ impl<'a> Cursor<'a> {
         Ok(byte)
     }
 
-    /// Goes on behind so many bytes, which it returns.
+    /// Skips so many bytes, and returns them.
     #[inline]
     fn take(&mut self, len: u64) -> Result<&'a [u8], Broken> {
         let len = usize::try_from(len).map_err(|_| Broken::Cut)?;

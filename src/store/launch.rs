@@ -7,8 +7,8 @@
 //! What the app sets about itself is written by a thread of the monitor's; an end by the thread that
 //! ends the process.
 //!
-//! The report of a crash stands behind the record where the process could make no file for it. The next launch gives
-//! it one of its own.
+//! The report of a crash is after the record where the process could make no file for it. The next launch moves
+//! it into a file of its own.
 //!
 //! Signal-safe, but for `LaunchRecord` and `count`.
 
@@ -32,7 +32,7 @@ pub(super) use read::{ending_of, part};
 pub(super) const ENDING: &str = "launch";
 /// Words in the file.
 const WORDS: usize = 40;
-/// Its bytes; behind them may stand a report.
+/// Its bytes; after them may be a report.
 const BYTES: usize = WORDS * 8;
 /// Words in the file before there were those of the control group.
 const FIRST_WORDS: usize = 32;
@@ -81,7 +81,7 @@ const NO_STATUS: u64 = u64::MAX;
 /// The value of a counter that cannot be read.
 const NOT_COUNTED: u64 = u64::MAX;
 
-/// This process' record, while its monitor is installed. Behind that it stays open, for an exit that may come.
+/// This process' record, while its monitor is installed. After that it stays open, for an exit that may come.
 #[derive(Debug)]
 pub(crate) struct LaunchRecord(());
 
@@ -204,7 +204,7 @@ impl Drop for LaunchRecord {
     }
 }
 
-/// Takes the record of a monitor that was dropped for one of an earlier launch: how the process ends stands in the next
+/// Takes the record of a monitor that was dropped for one of an earlier launch: how the process ends is in the next
 /// one's. For the install.
 pub(crate) fn let_go() {
     File::of(&FILE).unlock();
@@ -215,7 +215,7 @@ pub(crate) fn close() {
     File::of(&FILE).close();
 }
 
-/// The record's file, where the report of a crash may stand behind so many bytes; `None` if this process has none any
+/// The record's file, where the report of a crash may be after so many bytes; `None` if this process has none any
 /// more.
 pub(crate) fn room_behind(folder: &Folder) -> Option<(File, u64)> {
     let file = folder.reopen_for_crash(&FILE).filter(|_| is_ours())?;
@@ -307,7 +307,7 @@ pub(crate) fn crashes(folder: &Folder, panicked: bool) {
     ends_in(folder, if panicked { ended::PANIC } else { ended::CRASH });
 }
 
-/// The process lives on after what was reported as a crash: a report behind the record is taken back.
+/// The process lives on after what was reported as a crash: a report after the record is removed.
 pub(crate) fn goes_on(folder: &Folder) {
     let file = File::of(&FILE);
     if is_ours() && file.length().is_ok_and(|length| length > BYTES as u64) {

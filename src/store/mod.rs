@@ -202,7 +202,7 @@ pub(crate) fn make_fatal(path: &Path) -> io::Result<()> {
 /// A file that is empty for so long has no writer.
 const EMPTY_FOR: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// A file of ours that no other process has, for as long as this lives, and all that stands in it.
+/// A file of ours that no other process has, for as long as this lives, and its whole content.
 struct HeldFile {
     bytes: Vec<u8>,
     file: Opened,

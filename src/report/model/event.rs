@@ -56,7 +56,7 @@ impl Event {
     }
 }
 
-/// `known`, or what stands in its place in `extra`.
+/// `known`, or its substitute in `extra`.
 pub(super) fn word<'a>(known: &'a str, other: bool, extra: &'a Extra, key: &str) -> &'a str {
     let stated = extra.iter().find(|(name, _)| other && name == key);
     match stated {

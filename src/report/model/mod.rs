@@ -4,7 +4,7 @@
 //! missing key, and the unit of a number in a file.
 
 /// A section as a reader gets it, which owns its texts and lists, and its view, by which a writer that must not allocate
-/// borrows them: the same keys in the same order. A field that has another type there has it behind `as`.
+/// borrows them: the same keys in the same order. A field that has another type there has it after `as`.
 macro_rules! section {
     (
         $(#[$attribute:meta])*

@@ -122,7 +122,7 @@ impl Serialize for Value {
     }
 }
 
-/// The value that a JSON object of these entries stands for, if it stands for another.
+/// The value that a JSON object of these entries means, if it means another.
 fn special(pairs: &[(Value, Value)]) -> Option<Value> {
     let bytes = |text: &String| from_hex(text);
     let key = |value: &Value, name: &str| matches!(value, Value::Text(text) if text == name);

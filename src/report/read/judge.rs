@@ -115,7 +115,7 @@ impl SectionReader<'_> {
             ranges.sort_unstable();
         }
         let count = self.report.images.len();
-        // One that the next launch closed may end between a thread and the images that it lies in: it
+        // One that the next launch closed may end between a thread and its images: it
         // says so itself.
         let next_launch = ClosedBy::NextLaunch.as_str();
         let end = self.report.end.as_ref();

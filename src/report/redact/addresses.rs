@@ -40,7 +40,7 @@ pub(super) fn remove_slides(report: &mut Report) {
     let within = |image: usize, address: u64| {
         let &(base, size) = old.get(image)?;
         let offset = address.checked_sub(base)?;
-        // A return address may stand right behind the image's last byte.
+        // A return address may be right after the image's last byte.
         (offset <= size).then(|| new[image].wrapping_add(offset))
     };
     let anywhere = |address: u64| {

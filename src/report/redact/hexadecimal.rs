@@ -14,7 +14,7 @@ const UUID: [usize; 5] = [8, 4, 4, 4, 12];
 
 /// The new places of addresses.
 pub(super) trait Places {
-    /// The new address of what lies in an image.
+    /// The new address of something in an image.
     fn in_image(&self, address: u64) -> Option<u64>;
     /// What is left of any other.
     fn elsewhere(&self, address: u64) -> u64;

@@ -15,7 +15,7 @@ pub(crate) const EXTENSION: &str = rmp_serde::MSGPACK_EXT_STRUCT_NAME;
 pub(crate) const TRIED: &str = "wedjat::Tried";
 /// The field that has a stack: a frame in it that can't be read is a gap.
 const FRAMES: &str = "frames";
-/// Structs that are arrays in bytes, and how many elements each has at least; those behind its fields are skipped.
+/// Structs that are arrays in bytes, and how many elements each has at least; those after its fields are skipped.
 const ROWS: [(&str, u32); 5] = [
     ("Frame", 3),
     ("Omitted", 2),

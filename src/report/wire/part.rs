@@ -28,7 +28,7 @@ impl Rules {
 /// The part of a section that is written; by default all of it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Part<'s> {
-    /// Entries and elements that were left out before.
+    /// Entries and elements that were omitted before.
     pub(super) dropped: u64,
     /// The stack in place of the section's own.
     pub(super) stack: Option<TrimmedStack<'s>>,
@@ -107,7 +107,7 @@ impl<'s> TrimmedStack<'s> {
     }
 
     /// Trims the stack to `room` bytes, three innermost frames for each outermost one. Also returns the count of frames
-    /// left out.
+    /// omitted.
     pub(super) fn within(self, room: usize, omitted: Option<Omitted>) -> (Self, u64) {
         let (frames, count) = (self.frames, self.frames.len());
         let (mut inner, mut outer) = (0, count);

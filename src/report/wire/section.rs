@@ -18,13 +18,13 @@ const TAIL: usize = (8 + 9) + (6 + 5) + 4;
 pub struct Encoded {
     /// Bytes of the section; 0 where not even its frame fits.
     pub len: usize,
-    /// Entries and elements that were left out, or shortened.
+    /// Entries and elements that were omitted, or shortened.
     pub dropped: u64,
     /// Bytes before the last two keys.
     body: usize,
 }
 
-/// A section of the format. What does not fit into the buffer is left out in the section's own way.
+/// A section of the format. What does not fit into the buffer is omitted in the section's own way.
 pub trait WriteSection: Serialize {
     /// Its kind.
     const KIND: &'static str;

@@ -172,7 +172,7 @@ fn ended(folder: &Directory, records: &[String], effort: Effort, remove: bool) -
     found
 }
 
-/// Gives the report behind the record of a launch that is over a file of its own.
+/// Moves the report after the record of an ended launch into its own file.
 pub(in crate::store) fn part(folder: &Directory, name: &str, most: u64) -> io::Result<()> {
     match HeldFile::hold(folder, name, most)? {
         Some(record) => part_held(folder, &record, most),

@@ -68,7 +68,7 @@ impl fmt::Display for NoTable {
     }
 }
 
-/// Makes it. Beside it stands how many units have damaged lines.
+/// Makes it. Also returns the count of units with damaged lines.
 ///
 /// # Errors
 /// The reason why it can't be made, or why it was not: `stop` is set.
@@ -152,7 +152,7 @@ impl Making<'_> {
             making.covered.push(range);
             Ok(())
         })?;
-        // Behind the end of a function that lies in another, as damage makes them, symbolic knows nothing up to the
+        // After the end of a function inside another, as damage makes them, symbolic knows nothing up to the
         // other's next row: that row is cut there.
         let ends = ends_within(&mut self.covered);
         if !ends.is_empty() {
@@ -337,7 +337,7 @@ fn rows(function: &Function<'_>) -> usize {
     function.lines.len() + function.inlinees.iter().map(rows).sum::<usize>()
 }
 
-/// Cuts off what reaches out of `start..end`, also of those inlined: behind what reaches out of its caller symbolic knows
+/// Cuts off what reaches out of `start..end`, also of those inlined: after what reaches out of its caller symbolic knows
 /// nothing of that one.
 fn hold(function: &mut Function<'_>, start: u64, end: u64) {
     let (from, to) = (function.address.max(start), function.end_address().min(end));

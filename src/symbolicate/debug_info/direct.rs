@@ -22,7 +22,7 @@ pub(crate) struct Direct {
     units: Units,
     /// `None` until an address needs it; within, `None` where the headers are damaged.
     addr2line: Option<Option<Addr2Line>>,
-    /// True if dwz took a part of it out, some units lie in other files, or a section cannot be read: symbolic reads none
+    /// True if dwz took a part of it out, some units are in other files, or a section cannot be read: symbolic reads none
     /// of these.
     pub is_partial: bool,
     /// True if `.dwo` files may lie at any path that the units name.
@@ -78,8 +78,8 @@ impl Direct {
         if !units.lines_of_partial.is_empty() {
             sections = Arc::new(sections.without_attributes(&units.lines_of_partial));
         }
-        // SAFETY: everything that reads these bytes stands in this value before `sections`, which
-        // holds them, and gives out copies alone.
+        // SAFETY: everything that reads these bytes is a field before `sections`, which
+        // holds them, and returns only copies.
         let (own, shared) = unsafe { (forever(&sections), sup.map(|sup| forever(sup))) };
         Direct {
             is_partial: object.altlink.is_some() || units.is_partial || sections.unread > 0,
@@ -159,7 +159,7 @@ impl Direct {
 
     /// Looks up a link-time address in DWARF; `None` if nothing is known of it, or a unit is not sound.
     pub(crate) fn lookup(&mut self, svma: u64) -> Option<DwarfAnswer> {
-        // addr2line looks at the address behind it, too.
+        // addr2line looks at the address after it, too.
         svma.checked_add(1)?;
         let found = self.read_for(svma)?.lookup(svma)?;
         let is_doubtful = |addr2line: &Addr2Line| {

@@ -94,7 +94,7 @@ impl DwarfSections {
     }
 
     /// The same without the lines whose first addresses stand at these places of `.debug_line`, in so many bytes:
-    /// they begin at an address that stands for none.
+    /// they begin at an address that means none.
     pub(crate) fn without_lines(&self, at: &[(usize, u8)]) -> DwarfSections {
         self.changed(SectionId::DebugLine, |lines| {
             for &(at, len) in at {
@@ -119,7 +119,7 @@ impl DwarfSections {
                     length if length < 0x80 => 1,
                     _ => 8,
                 };
-                // The length of the instruction in so many bytes, behind a first one that is 0.
+                // The length of the instruction in so many bytes, after a first one that is 0.
                 let mut length = bytes.len() - 1 - padding;
                 bytes[0] = 0;
                 for (index, byte) in bytes[1..=padding].iter_mut().enumerate() {

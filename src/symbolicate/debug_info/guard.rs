@@ -116,7 +116,7 @@ fn take_paths(dwarf: &Dwarf<R<'_>>, unit: &Unit<R<'_>>, taken: &mut usize) -> bo
     *taken < most
 }
 
-/// Runs `work` on each unit that can be read, with its offset, for as long as it says to go on. Returns true if that was
+/// Runs `work` on each unit that can be read, with its offset, for as long as it returns true. Returns true if that was
 /// each unit.
 fn for_each_unit<'a>(
     dwarf: &Dwarf<R<'a>>,
@@ -242,7 +242,7 @@ impl Links {
 }
 
 /// Reads a unit's entries in one pass: where functions begin, and where entries without a name lead;
-/// `None` where they nest too deeply, or have too many ranges. What stands behind damage no
+/// `None` where they nest too deeply, or have too many ranges. What is after damage no
 /// reader reaches either.
 fn scan(
     dwarf: &Dwarf<R<'_>>,

@@ -1,7 +1,7 @@
 //! Line programs: where damage is, and which lines are of functions that the linker folded into others.
 //!
-//! gimli gives no row behind an error, addr2line then none of the unit: where a sequence is ended instead, the rows before
-//! and behind the damage can be read.
+//! gimli returns no row after an error, addr2line then none of the unit: where a sequence is ended instead, the rows before
+//! and after the damage can be read.
 //!
 //! Functions of one unit that lld folded into one (`--icf`) on ELF: it keeps the lines of all of them at the same
 //! addresses, and the entry of one. The lines of the others are found here, so that nobody reads them.
@@ -66,7 +66,7 @@ pub(crate) fn damage(dwarf: &Dwarf<R<'_>>, unit: &Unit<R<'_>>) -> Vec<Range<usiz
     damage
 }
 
-/// Bytes of the paths of a unit's files, each written out with the folders that it lies in; not counted on from `most`.
+/// Bytes of the paths of a unit's files, each written out with its folders; not counted on from `most`.
 pub(crate) fn path_bytes(dwarf: &Dwarf<R<'_>>, unit: &Unit<R<'_>>, most: usize) -> usize {
     let Some(program) = &unit.line_program else {
         return 0;
@@ -91,7 +91,7 @@ pub(crate) fn path_bytes(dwarf: &Dwarf<R<'_>>, unit: &Unit<R<'_>>, most: usize) 
     bytes
 }
 
-/// Returns the start of the next sequence behind a damage at `at`: behind an end of a sequence, and with its address;
+/// Returns the start of the next sequence after a damage at `at`: after an end of a sequence, and with its address;
 /// the end of the program if no sequence follows.
 fn next_sequence(header: &LineProgramHeader<R<'_>>, all: R<'_>, at: usize) -> usize {
     let ends = memchr::memmem::find_iter(&all.slice()[at..], &END);
@@ -107,7 +107,7 @@ fn next_sequence(header: &LineProgramHeader<R<'_>>, all: R<'_>, at: usize) -> us
     behind.find(begins).unwrap_or(all.len())
 }
 
-/// Reads the next instruction of a program; one that neither gives a row nor changes the address as one that
+/// Reads the next instruction of a program; one that neither emits a row nor changes the address as one that
 /// does no more than to begin a block.
 fn next<'a>(
     header: &LineProgramHeader<R<'a>>,

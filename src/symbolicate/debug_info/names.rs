@@ -1,4 +1,4 @@
-//! The rules on names, behind both engines: which are half of one, and whether two mean one function.
+//! The rules on names, for both engines: which are half of one, and whether two mean one function.
 
 use std::borrow::Cow;
 
@@ -53,7 +53,7 @@ pub(crate) fn in_full<'s>(
         .or_else(|| symbols.names_at(entry).find(swift))
 }
 
-/// Returns true if a mangled symbol and the plain name that debug information gives may be one function:
+/// Returns true if a mangled symbol and the plain name that debug information has may be one function:
 /// the last part of the symbol's path is that name.
 pub(crate) fn agree(symbol: &str, plain: &str) -> bool {
     if symbol == plain {

@@ -167,7 +167,7 @@ impl<'d, 'a> Roots<'d, 'a> {
     }
 }
 
-/// Returns true if a unit has no root, as those that old versions of dsymutil leave behind: nothing is missing there.
+/// Returns true if a unit has no root, as those that old versions of dsymutil leave: nothing is missing there.
 pub(crate) fn is_empty(header: &UnitHeader<R<'_>>) -> bool {
     let root = header.root_offset();
     // At the unit's end there is no range to take.

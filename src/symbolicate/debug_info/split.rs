@@ -166,7 +166,7 @@ impl Split {
         self.tables_left += tables.saturating_mul(SAME as usize);
         self.sections.push(sections.clone());
         // SAFETY: held in `self.sections` for as long as this value; what reads them is dropped with
-        // `Addr2Line`, whose `context` stands before it.
+        // `Addr2Line`, whose `context` is before it.
         unsafe { forever(&sections) }
     }
 }
@@ -180,7 +180,7 @@ fn load(path: &Path) -> Option<DwarfSections> {
     Some(DwarfSections::load_split(&object))
 }
 
-/// The units that have an id. Those of types have none, and may stand before the others.
+/// The units that have an id. Those of types have none, and may be before the others.
 fn units(dwarf: &Dwarf<R<'_>>) -> UnitOffsets {
     let (mut found, mut headers) = (UnitOffsets::default(), dwarf.units());
     let mut roots = Roots::new(dwarf);

@@ -1,4 +1,4 @@
-//! symbolic's SymCache of a whole debug file: names and paths as they lie in it, and the answers that it gives.
+//! symbolic's SymCache of a whole debug file: names and paths as stored, and its answers.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -144,7 +144,7 @@ pub(super) fn marked(symbol: &Named<'_>, base: u64) -> String {
     format!("\0{:x}\0{name}", symbol.entry.wrapping_sub(base))
 }
 
-/// A name as it lies in the cache: as the file has it, demangled if that differs, and for a symbol its relative address;
+/// A name as stored in the cache: as the file has it, demangled if that differs, and for a symbol its relative address;
 /// with zeros between them, which no name has.
 fn stored(name: &str) -> String {
     let marked = name.strip_prefix('\0').unwrap_or_default();
@@ -230,7 +230,7 @@ impl transform::Transformer for Texts {
         // Text that is not UTF-8 is in memory of its own, of which another text may take the place.
         let kept = |part: &Option<&Cow<'_, str>>| !matches!(part, Some(Cow::Owned(_)));
         let [base, folder, name] = parts.map(|part| part.map_or("", |part| &**part));
-        // The one text of a file that symbolic gives as it is stored: it would join the others anew for each answer, and
+        // The one text of a file that symbolic returns as it is stored: it would join the others anew for each answer, and
         // resolve `..`, which a link makes another file of.
         file.srcsrv_revision = Some(if parts.iter().all(kept) {
             let key = [base, folder, name].map(|part| (part.as_ptr() as usize, part.len()));

@@ -27,7 +27,7 @@ pub(crate) struct Units {
     /// True if some are not known: their headers or roots are damaged, or they share more than can be read for each, so
     /// that not one is read.
     pub is_cut: bool,
-    /// True if symbolic cannot read them: the entries of some lie in another file, or they share more
+    /// True if symbolic cannot read them: the entries of some are in another file, or they share more
     /// than can be read for each.
     pub is_partial: bool,
 }
@@ -262,7 +262,7 @@ impl<'a> Aranges<'a> {
 }
 
 /// Runs `work` on each range that addr2line takes from the root or from `.debug_aranges`; an error where it
-/// gives the whole object up. Takes the entries of a list from `left`.
+/// rejects the whole object. Takes the entries of a list from `left`.
 fn stated_ranges(
     dwarf: &Dwarf<R<'_>>,
     unit: &Unit<R<'_>>,

@@ -85,7 +85,7 @@ pub(crate) fn in_device_support(path: &str, build: Option<&str>) -> Vec<PathBuf>
     symbols.filter(|file| file.is_file()).collect()
 }
 
-/// Files that may be the debug file of a binary, beside it or beside the bundle that it lies in:
+/// Files that may be the debug file of a binary, beside it or beside its bundle:
 /// `Kiosk.app.dSYM/Contents/Resources/DWARF/Kiosk`.
 pub(crate) fn beside(binary: &Path) -> Vec<PathBuf> {
     let Some(name) = binary.file_name() else {

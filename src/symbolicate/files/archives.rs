@@ -12,7 +12,7 @@ const ENDINGS: [&str; 11] = [
 /// Words in the names of packed debug files.
 const WORDS: [&str; 6] = ["dsym", "xcarchive", "symbol", "debug", ".so", ".app"];
 
-/// The command that unpacks an archive, by its first bytes; `None` for what is none.
+/// The command that unpacks an archive, by its first bytes; `None` for another file.
 pub(crate) fn unpacking(path: &Path, head: &[u8]) -> Option<String> {
     let text = path.display().to_string();
     let lower = text.to_lowercase();

@@ -108,7 +108,7 @@ impl SharedBytes {
         self.let_go_of(0..self.range.len());
     }
 
-    /// The same for a part of them; it may reach behind their end.
+    /// The same for a part of them; it may reach past their end.
     pub(crate) fn let_go_of(&self, part: Range<usize>) {
         if let Backing::Mapped(mapped) = &self.owner {
             let start = self.range.start.saturating_add(part.start);
@@ -116,7 +116,7 @@ impl SharedBytes {
             let length = end.min(self.range.end).saturating_sub(start);
             let advice = memmap2::UncheckedAdvice::DontNeed;
             // SAFETY: dropping pages loses what was written to them; a private, read-only mapping of
-            // a file has no such pages, so that every later read gives the file's bytes, as before.
+            // a file has no such pages, so that every later read returns the file's bytes, as before.
             let _ = unsafe { mapped.map.unchecked_advise_range(advice, start, length) };
         }
     }

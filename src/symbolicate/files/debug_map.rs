@@ -1,4 +1,4 @@
-//! Mach-O images whose debug information still lies in the object files that they were linked of, by a debug map of
+//! Mach-O images whose debug information is still in the object files that they were linked of, by a debug map of
 //! `N_OSO` symbols, as cargo's and Xcode's debug builds leave it: `dsymutil` makes a dSYM of it.
 
 use std::path::Path;

@@ -16,7 +16,7 @@ use super::object_file::{self, ObjectFile};
 use crate::functions::MOST_SYMBOLS;
 use crate::symbolicate::{Error, id_text};
 
-/// `dyld_cache_image_text_info`: UUID, address (`u64`), size of `__TEXT` (`u32`), where the path stands (`u32`).
+/// `dyld_cache_image_text_info`: UUID, address (`u64`), size of `__TEXT` (`u32`), offset of the path (`u32`).
 const TEXT_INFO: usize = 32;
 /// Offset of the end of `imagesTextCount`: headers are at least as long since iOS 10.
 const TEXT_INFOS_SINCE: u32 = 0x98;
@@ -128,7 +128,7 @@ fn taken_out(cache: &DyldCache<'_, Little>, address: u64, locals: &[u8]) -> Opti
     let len = offset + header.sizeofcmds.get(Little) as usize;
     let start = usize::try_from(at).ok()?;
     let mut taken = data.get(start..start.checked_add(len)?)?.to_vec();
-    // Offsets of what stands in `__LINKEDIT` are those in the file that has this segment.
+    // Offsets of what is in `__LINKEDIT` are those in the file that has this segment.
     let mut linkedit: &[u8] = &[];
     let (mut starts, mut own, mut symtab) = (None, SymbolTable::default(), None);
     let mut commands = header.load_commands(Little, data, at).ok()?;
@@ -178,12 +178,12 @@ fn put(bytes: &mut [u8], at: usize, numbers: &[usize]) {
 
 type DyldTable<'a> = SymbolTable<'a, MachHeader64<Little>>;
 
-/// The local symbols of the image that begins so many bytes behind the start of the cache.
+/// The local symbols of the image that begins so many bytes after the start of the cache.
 fn local_symbols(data: &[u8], image: u64) -> Option<DyldTable<'_>> {
     let header = DyldCacheHeader::<Little>::parse(data).ok()?;
     let start = header.local_symbols_offset.get(Little);
     let info = data.get(usize::try_from(start).ok()?..)?;
-    // `dyld_cache_local_symbols_info`: offsets are those behind its start.
+    // `dyld_cache_local_symbols_info`: offsets are those after its start.
     let word = |bytes: &[u8], at: usize| {
         let word = bytes.get(at..at.checked_add(4)?)?;
         Some(u32::from_le_bytes(word.try_into().ok()?))

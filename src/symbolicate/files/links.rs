@@ -17,7 +17,7 @@ impl GivenFolder {
         }
     }
 
-    /// Returns true if the link, which lies in the folder, leads out of it. A place outside that the link names by
+    /// Returns true if the link, which is in the folder, leads out of it. A place outside that the link names by
     /// itself is not looked at: it may be one that the system mounts then.
     pub(crate) fn is_left_by(&self, link: &Path) -> bool {
         let target = std::fs::read_link(link).ok();

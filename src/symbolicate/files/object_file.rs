@@ -87,7 +87,7 @@ pub(crate) fn looks_like_object(data: &[u8]) -> bool {
         )
     ) || (data.starts_with(b"\xca\xfe\xba\xbe")
         && data.get(4..8).is_some_and(|n| n < &[0, 0, 0, 40][..]))
-    // Java classes share the magic, with a version number of 45 or more where the count of slices stands
+    // Java classes share the magic, with a version number of 45 or more where the count of slices is
 }
 
 /// Returns true if these are the first bytes of a dyld shared cache, or of a further file of one.

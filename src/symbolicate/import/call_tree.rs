@@ -1,5 +1,5 @@
 //! Apple's trees of sampled stacks in text: those of `sample`, and of hangs and spins (`.hang`, `.spin`, `.diag`; also
-//! behind the header line of an `.ips`), the process in question first.
+//! after the header line of an `.ips`), the process in question first.
 //!
 //! `sample` draws one tree for each thread, with `+`, `!`, `:` and `|`:
 //!
@@ -159,7 +159,7 @@ enum TreeSection {
 struct CallTree {
     page: LabelledText,
     threads: Vec<(Thread, Vec<SampleNode>)>,
-    /// The nodes that the next line may stand below: its column, its index.
+    /// The nodes that the next line may be below: its column, its index.
     open: Vec<(usize, usize)>,
     images: Vec<String>,
     /// The labels `PID` and `Command`, as the first line that asks for them found them.

@@ -78,7 +78,7 @@ struct CrashText {
     by_number: BTreeMap<u64, usize>,
     /// Images that are listed.
     images: Vec<Image>,
-    /// True behind the title of the first list.
+    /// True after the title of the first list.
     has_list: bool,
     /// Images as frames tell of them: by base, the name and the highest address seen in it.
     bases: BTreeMap<u64, (String, u64)>,
@@ -359,7 +359,7 @@ impl CrashText {
         draft.index_images();
     }
 
-    /// Gives frames that lie in no image with a base the image that their line names.
+    /// Assigns frames outside any image with a base to the image that their line names.
     fn place(&self, draft: &mut Draft, thread: &mut Thread) {
         for frame in &mut thread.frames {
             let name = self.names.get(&frame.pc);

@@ -1,4 +1,4 @@
-//! Crashlytics' text, as its console gives it to be copied: `# Key: value` lines, then a stack a thread, whose addresses are
+//! Crashlytics' text, as its console copies it: `# Key: value` lines, then a stack a thread, whose addresses are
 //! offsets in the images that each frame names.
 //!
 //! ```text
@@ -69,7 +69,7 @@ pub(super) fn read(text: &str) -> Reading {
             exception(&mut draft, line);
         } else if !line.is_empty() && line != "--" {
             match title.replace(line) {
-                // Lines behind a title are its message.
+                // Lines after a title are its message.
                 Some(above) if above.contains("Exception: ") => {
                     draft.event().message.get_or_insert_with(|| line.to_owned());
                     title = Some(above);

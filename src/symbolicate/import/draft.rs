@@ -50,7 +50,7 @@ impl Draft {
         }
     }
 
-    /// Adds an image. An index without an image stands for one beyond the limit.
+    /// Adds an image. An index without an image means one beyond the limit.
     pub fn image(&mut self, image: Image) -> u32 {
         let index = self.report.images.len();
         if self.has_room() {
@@ -89,7 +89,7 @@ impl Draft {
         (address < end).then_some(index)
     }
 
-    /// Returns the image that no list has, by the name that a frame gives, and the base where it has one.
+    /// Returns the image that no list has, by the name in a frame, and the base where it has one.
     pub fn unlisted_image(&mut self, name: &str, base: Option<u64>) -> u32 {
         let base = base.unwrap_or(0);
         let key = (name.to_owned(), base);
@@ -132,14 +132,14 @@ impl Draft {
     }
 
     /// Adds the samples of a tree, with `interval` nanoseconds between two; frames without an image get the one their
-    /// address lies in.
+    /// address is in.
     pub fn samples(&mut self, tree: &SampleTree, interval: u64) {
         for &(at, count) in &tree.ends {
             let first = tree.nodes[at].first.unwrap_or(0);
             let most = limits::FRAMES.min(MOST_FRAMES.saturating_sub(self.sampled));
             let mut frames: Vec<Frame> = tree.stack(at).take(most + 1).collect();
             if frames.len() > most {
-                // What comes behind is not walked in vain.
+                // What comes after is not walked in vain.
                 self.sampled = MOST_FRAMES;
                 self.left_out = self.left_out.saturating_add(count);
                 continue;
@@ -170,7 +170,7 @@ impl Draft {
         }
     }
 
-    /// Takes arm64e's signature out of an address, if what is left lies in an image.
+    /// Takes arm64e's signature out of an address, if what is left is in an image.
     pub fn without_signature(&self, frame: &mut Frame) {
         // Those of the kernel are all ones above.
         if matches!(frame.pc >> 48, 0 | 0xffff) {
@@ -184,7 +184,7 @@ impl Draft {
         }
     }
 
-    /// Adds a thread; frames without an image get the one their address lies in.
+    /// Adds a thread; frames without an image get the one that has their address.
     pub fn thread(&mut self, thread: Thread) {
         self.add(thread, Found::Context);
     }

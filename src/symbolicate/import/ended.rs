@@ -41,7 +41,7 @@ pub(super) fn set_kind(draft: &mut Draft, exception: &ExceptionKind<'_>) {
     }
 }
 
-/// The line, and those behind it, that say why: `FRONTBOARD 0x8BADF00D`, and the explanation. What else `termination`
+/// The line, and those after it, that say why: `FRONTBOARD 0x8BADF00D`, and the explanation. What else `termination`
 /// has stays in it.
 pub(super) fn reason(termination: &mut Fields) -> Option<String> {
     let namespace = termination.text("namespace");

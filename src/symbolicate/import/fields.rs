@@ -61,7 +61,7 @@ impl Fields {
         })
     }
 
-    /// An integer that is not negative: a number, or a text of decimal or (behind `0x`) hexadecimal
+    /// An integer that is not negative: a number, or a text of decimal or (after `0x`) hexadecimal
     /// digits.
     pub fn unsigned(&mut self, paths: &str) -> Option<u64> {
         self.first(paths, |value| unsigned(&value).ok_or(value))
@@ -100,7 +100,7 @@ impl Fields {
         found.unwrap_or_default()
     }
 
-    /// Takes out what `read` makes of the value at the first path where it can; what it gives back stays.
+    /// Takes out what `read` makes of the value at the first path where it can; what it returns stays.
     fn first<T>(&mut self, paths: &str, read: impl Fn(Value) -> Result<T, Value>) -> Option<T> {
         let mut paths = paths.split('|');
         paths.find_map(|path| first_at(&mut self.0, path, &read))

@@ -29,7 +29,7 @@ const THREAD: ThreadPaths = ThreadPaths {
     frames: "frames",
 };
 
-/// Reads a body, in which the line before it stands as `header`.
+/// Reads a body, with the line before it as `header`.
 pub(super) fn read(mut body: Fields) -> Reading {
     let mut draft = Draft::default();
     draft.head(&mut body, &HEAD);

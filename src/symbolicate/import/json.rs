@@ -1,4 +1,4 @@
-//! JSON from strangers: bounded, without recursion, and keeping what stands before a cut.
+//! JSON from strangers: bounded, without recursion, and keeping what is before a cut.
 //!
 //! MetricKit nests two levels a frame, far past the recursion that a general parser allows, and a
 //! report that was cut must still give its front: so this reader, into the report's own [`Value`].
@@ -17,7 +17,7 @@ const DEPTH: usize = 2048;
 #[derive(Debug)]
 pub(super) struct Document {
     pub value: Value,
-    /// The first byte behind it.
+    /// The first byte after it.
     pub end: usize,
     /// Offset at which reading stopped early, and the reason.
     pub damage: Option<(usize, &'static str)>,

@@ -124,7 +124,7 @@ fn event(draft: &mut Draft, error: &mut Fields) {
     let code = error.signed("signal.code").or(error.signed("mach.code"));
     let code_name = error.text("signal.code_name|mach.code_name");
     let is_signal = matches!(kind.as_str(), "mach" | "signal" | "");
-    // Beside an exception stands the signal by which it ended the app.
+    // Beside an exception is the signal by which it ended the app.
     let is_ended = matches!(kind.as_str(), "nsexception" | "cpp_exception")
         && number.is_some_and(|number| number != 0);
     let exception_of = exception.clone().filter(|_| is_signal);

@@ -9,7 +9,7 @@ use crate::report::{Image, Value};
 pub(super) struct Line<'a> {
     pub image: &'a str,
     pub pc: u64,
-    /// The image's base, where the line gives it.
+    /// The image's base, if the line has it.
     pub base: Option<u64>,
     /// The symbol before the address, whatever it is: see [`names`](super::names).
     pub symbol: Option<&'a str>,
@@ -27,7 +27,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// `2   MyApp   0x00000001022364bc 0x102230000 + 25788`, or a name behind the address.
+/// `2   MyApp   0x00000001022364bc 0x102230000 + 25788`, or a name after the address.
 pub(super) fn stack_line(line: &str) -> Option<Line<'_>> {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     if digits == 0 || digits > 6 || !line[digits..].starts_with([' ', '\t']) {
@@ -55,7 +55,7 @@ pub(super) fn stack_line(line: &str) -> Option<Line<'_>> {
     })
 }
 
-/// The column of addresses: names of images hold spaces, and words like addresses. It begins behind a gap; without one
+/// The column of addresses: names of images hold spaces, and words like addresses. It begins after a gap; without one
 /// it is the first word that is an address.
 fn address_column(rest: &str) -> Option<(usize, &str)> {
     let addresses = || words(rest).filter(|(_, word)| values::is_address(word));
@@ -78,7 +78,7 @@ fn image_name(text: &str) -> &str {
     }
 }
 
-/// Base, symbol and offset behind an address.
+/// Base, symbol and offset after an address.
 #[derive(Default)]
 struct PlacedSymbol<'a> {
     base: Option<u64>,
@@ -99,7 +99,7 @@ fn placed_symbol<'a>(what: &'a str, pc: u64, image: &str) -> PlacedSymbol<'a> {
         (_, Some((numbers, remark))) => (numbers, remark.strip_suffix(')').unwrap_or(remark)),
         _ => (what, ""),
     };
-    // Told apart from the offset by which of them gives the address.
+    // Told apart from the offset by which of them yields the address.
     let offset = numbers
         .split_once(" + ")
         .and_then(|(_, offset)| values::number(offset));

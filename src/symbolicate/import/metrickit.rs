@@ -165,7 +165,7 @@ fn threads(draft: &mut Draft, tree: Value, kind: EventKind) {
         let innermost_first = is_innermost_first(&tree, per_thread);
         let (mut nodes, mut left) = (Vec::new(), Vec::new());
         for (at, node) in tree.into_iter().enumerate() {
-            // Without an address the offset stands for it, in an image at nought.
+            // Without an address the offset replaces it, in an image at nought.
             let pc = Some(node.pc).filter(|pc| *pc != 0).or(node.offset);
             // Of a chain from the innermost frame outwards the object outside has the count.
             let (parent, count) = match innermost_first {
@@ -196,7 +196,7 @@ fn threads(draft: &mut Draft, tree: Value, kind: EventKind) {
     }
 }
 
-/// A node of the tree, flattened: its parent stands before it.
+/// A node of the tree, flattened: its parent is before it.
 struct TreeNode {
     parent: Option<usize>,
     children: usize,

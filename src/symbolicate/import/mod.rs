@@ -210,7 +210,7 @@ fn starts_a_line(text: &[u8], with: &[u8]) -> bool {
     lines.any(|line| line.trim_ascii_start().starts_with(with))
 }
 
-/// Reads the text that `file` ends with, which `header` may stand in front of.
+/// Reads the text that `file` ends with, which `header` may be in front of.
 fn read_text(file: &[u8], text: &[u8], header: Fields) -> Option<Reading> {
     let (lines, dedented) = (LineNumbers::new(file, text), dedented(text));
     let dedented = String::from_utf8_lossy(&dedented);
@@ -222,7 +222,7 @@ fn read_text(file: &[u8], text: &[u8], header: Fields) -> Option<Reading> {
     })
 }
 
-/// Reads every report in `bytes`: one file may hold several, as an array or one behind the other.
+/// Reads every report in `bytes`: one file may hold several, as an array or one after the other.
 ///
 /// # Errors
 /// If the layout is not a known one, or holds nothing.
@@ -257,7 +257,7 @@ const REPORTS: usize = 1 << 16;
 /// An offset in a text, and what is wrong there.
 type JsonFault = (usize, &'static str);
 
-/// Reads the text that `file` ends with: one document of JSON, or several, one behind the other.
+/// Reads the text that `file` ends with: one document of JSON, or several, one after the other.
 fn read_json(file: &[u8], text: &[u8], layout: Layout) -> Result<Vec<Reading>, JsonFault> {
     let (mut readings, mut damage, mut at) = (Vec::new(), Vec::new(), 0);
     let mut note = |at: usize, kind, message: String| {
@@ -303,7 +303,7 @@ fn read_json(file: &[u8], text: &[u8], layout: Layout) -> Result<Vec<Reading>, J
     Ok(readings)
 }
 
-/// Reads the reports of the document at `at`. Gives the first byte behind it, and where it could not be read on.
+/// Reads the reports of the document at `at`. Returns the first byte after it, and where it could not be read on.
 fn read_document(
     file: &[u8],
     text: &[u8],
@@ -313,7 +313,7 @@ fn read_document(
     const NO_JSON: &str = "there is no JSON value";
     let first = json::read(text, at).ok_or((at, NO_JSON))?;
     let (end, fault) = (first.end, first.damage);
-    // What stands beside a report may be another, or something else.
+    // What is beside a report may be another, or something else.
     let own = match fault {
         None if layout != Layout::Ips => detect_json(&text[at..end]),
         _ => Some(layout),
@@ -338,7 +338,7 @@ fn read_document(
         return Ok((vec![ips::read(fields)], end, ends));
     };
     if *behind != b'{' {
-        // Other kinds of `.ips` have text behind the header.
+        // Other kinds of `.ips` have text after the header.
         let reading = read_text(file, rest, header).ok_or((end, "there is no crash report"))?;
         return Ok((vec![reading], text.len(), fault));
     }

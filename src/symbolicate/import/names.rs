@@ -2,11 +2,11 @@
 
 use crate::symbolicate::swift_name::text;
 
-/// Bytes behind a symbol up to which it names the function. A symbol table without local symbols names the last
+/// Bytes after a symbol up to which it names the function. A symbol table without local symbols names the last
 /// export before an address, however far away.
 const NEAR: u64 = 64 << 10;
 
-/// Returns the function's name that `symbol` is, `offset` bytes before the frame's address; `None` where it is none.
+/// Returns the function's name that `symbol` is, `offset` bytes before the frame's address; `None` if it is no name.
 pub(super) fn function(symbol: &str, offset: Option<u64>) -> Option<&str> {
     let name = without_line(symbol.trim());
     let is_near = offset.is_none_or(|offset| offset <= NEAR);
@@ -50,7 +50,7 @@ pub(super) fn trap_message(name: &str) -> Option<&str> {
     let (place, text) = name.split_once(": ")?;
     let (file, line) = place.rsplit_once(':')?;
     let is_place = !line.is_empty() && line.bytes().all(|c| c.is_ascii_digit());
-    // A message has words; a method's name has none behind its colons.
+    // A message has words; a method's name has none after its colons.
     (is_place && !file.is_empty() && text.contains(' ')).then_some(name)
 }
 

@@ -5,7 +5,7 @@ use super::lines::source;
 use super::{names, values};
 use crate::report::{Thread, Value};
 
-/// A thread of a call graph; all that stands about it is kept.
+/// A thread of a call graph; all its facts are kept.
 fn thread(id: u64, about: &str, name: Option<String>, main: bool) -> Thread {
     Thread {
         id,
@@ -16,7 +16,7 @@ fn thread(id: u64, about: &str, name: Option<String>, main: bool) -> Thread {
     }
 }
 
-/// `1234   DispatchQueue_1: com.apple.main-thread  (serial)`, `1234: worker`, behind `Thread_`.
+/// `1234   DispatchQueue_1: com.apple.main-thread  (serial)`, `1234: worker`, after `Thread_`.
 pub(super) fn sample_thread(rest: &str) -> Thread {
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     let about = rest[digits..].trim();
@@ -29,7 +29,7 @@ pub(super) fn sample_thread(rest: &str) -> Thread {
 }
 
 /// `1a2b    DispatchQueue "com.apple.main-thread"(1)    20 samples (1-20)    priority 46 (base 46)`,
-/// or with `Thread name "…"`, behind `Thread 0x`.
+/// or with `Thread name "…"`, after `Thread 0x`.
 pub(super) fn spindump_thread(rest: &str) -> Thread {
     let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
     let quoted = |label: &str| {
@@ -75,7 +75,7 @@ pub(super) fn sample_node(count: u64, what: &str) -> Option<SampleNode> {
 }
 
 /// `  15  main + 32 (kiosk.c:26 in kiosk + 1372) [0x104c3c55c] 1-15`, and the column of its count. Frames of the
-/// kernel, behind a `*`, are left out.
+/// kernel, after a `*`, are omitted.
 pub(super) fn spindump_node(line: &str) -> Option<(usize, SampleNode)> {
     let start = line.trim_start();
     let digits = start.bytes().take_while(u8::is_ascii_digit).count();
@@ -106,7 +106,7 @@ pub(super) fn spindump_node(line: &str) -> Option<(usize, SampleNode)> {
     Some((line.len() - start.len(), node))
 }
 
-/// A count and a name, as frames of a tree have them; kernel frames, behind a `*`, don't count.
+/// A count and a name, as frames of a tree have them; kernel frames, after a `*`, don't count.
 pub(super) fn looks_like_a_node(line: &str) -> bool {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     digits > 0 && line[digits..].starts_with(' ') && line.contains(" (") && line.contains(" + ")

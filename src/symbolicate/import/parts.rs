@@ -317,7 +317,7 @@ fn id_of(fields: &mut Fields) -> Vec<u8> {
     id
 }
 
-/// Registers by name; in Apple's layout `x` is an array, and each value may stand in an object.
+/// Registers by name; in Apple's layout `x` is an array, and each value may be in an object.
 pub(super) fn registers(mut state: Fields) -> Vec<(String, u64)> {
     let value = |value: Value| match value {
         Value::Map(_) => Fields::of(value).unsigned("value"),

@@ -2,7 +2,7 @@
 //! `crash_report.proto`, read by a table of its fields as if it were JSON.
 //!
 //! Generated readers of Protocol Buffers give nothing of a message that was cut, and drop what they don't know; a report
-//! must give what stands before the cut, and keep the rest.
+//! must return what is before the cut, and keep the rest.
 
 use addr2line::gimli::{self, EndianSlice, LittleEndian, Reader as _};
 use rustc_hash::FxHashMap;
@@ -249,7 +249,7 @@ fn event(draft: &mut Draft, report: &mut Fields) {
 /// numbers, if `keeps_all`.
 fn decoded(bytes: &[u8], schema: Schema, keeps_all: bool) -> (Vec<(Value, Value)>, Option<usize>) {
     let mut entries: Vec<(Value, Value)> = Vec::new();
-    // Where the list of each field that repeats stands in them.
+    // Where they have the list of each repeated field.
     let mut lists: FxHashMap<u64, usize> = FxHashMap::default();
     let mut message = WireFields::new(bytes);
     for (number, wire) in message.by_ref() {
@@ -327,7 +327,7 @@ impl<'a> WireFields<'a> {
             5 => Wire::Number(self.rest.read_u32()?.into()),
             2 => {
                 let len = self.rest.read_uleb128()?;
-                // A message that was cut within its last field still gives that field's front.
+                // A message that was cut within its last field still has that field's front.
                 if len > self.rest.len() as u64 {
                     self.cut = Some(self.len);
                 }

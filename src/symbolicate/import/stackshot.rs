@@ -38,7 +38,7 @@ pub(super) fn is_panic(body: &Fields) -> bool {
     body.has("panicString") || body.has("string")
 }
 
-/// Reads the body of a hang, in which the line before it stands as `header`.
+/// Reads the body of a hang, with the line before it as `header`.
 pub(super) fn read_hang(mut body: Fields) -> Reading {
     let mut draft = Draft::default();
     let pid = body.unsigned("pid");
@@ -74,7 +74,7 @@ pub(super) fn read_hang(mut body: Fields) -> Reading {
     draft.finish(Layout::Ips, body)
 }
 
-/// Reads the body of a kernel panic, in which the line before it stands as `header`.
+/// Reads the body of a kernel panic, with the line before it as `header`.
 pub(super) fn read_panic(mut body: Fields) -> Reading {
     let mut draft = Draft::default();
     let words = body.text("panicString|string").unwrap_or_default();
@@ -179,7 +179,7 @@ fn thread_of(draft: &mut Draft, id: &str, mut fields: Fields, with_kernel: bool)
     if with_kernel {
         frames = fields.list("kernelFrames");
         if frames.is_empty() {
-            // A thread that waits in the kernel without a stack goes on there.
+            // A thread that waits in the kernel without a stack continues there.
             frames.extend(fields.take("continuation"));
         }
     }

@@ -160,7 +160,7 @@ impl LabelledText {
         }
     }
 
-    /// Why the system ended the app: the label's line, and those behind it.
+    /// Why the system ended the app: the label's line, and those after it.
     fn reason(&mut self, note: Option<String>) -> Option<String> {
         let first = self.labels.text("Termination Reason|Termination Signal");
         let description = self.labels.text("Termination Description");

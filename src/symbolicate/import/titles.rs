@@ -6,9 +6,9 @@ pub(super) enum TextSection {
     /// Labels.
     #[default]
     Labels,
-    /// Behind `Application Specific Information:`: the lines that libraries left for the report.
+    /// After `Application Specific Information:`: the lines that libraries left for the report.
     Message,
-    /// Behind `Termination Reason:` and `Dyld Error Message:`: what the system says of the end.
+    /// After `Termination Reason:` and `Dyld Error Message:`: what the system says of the end.
     Reason,
     Thread,
     /// The stack of an exception: the last one, or one that a library left, by its number.
@@ -52,7 +52,7 @@ pub(super) fn known_label(line: &str) -> Option<(&str, &str)> {
     (is_known && key.len() < 40).then(|| (key, value.trim()))
 }
 
-/// The part that begins behind a title which has nothing else in its line.
+/// The part that begins after a title which has nothing else in its line.
 pub(super) fn title(line: &str) -> Option<TextSection> {
     const SPECIFIC: &str = "Application Specific Backtrace ";
     if let Some(number) = line.strip_prefix(SPECIFIC) {

@@ -2,7 +2,7 @@
 
 use crate::report::{Os, Value};
 
-/// A decimal number, or a hexadecimal one behind `0x`.
+/// A decimal number, or a hexadecimal one after `0x`.
 pub(super) fn number(text: &str) -> Option<u64> {
     let text = text.trim();
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -11,13 +11,13 @@ pub(super) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Returns true for hexadecimal digits behind `0x`.
+/// Returns true for hexadecimal digits after `0x`.
 pub(super) fn is_address(word: &str) -> bool {
     word.len() > 2 && word.starts_with("0x") && word[2..].bytes().all(|c| c.is_ascii_hexdigit())
 }
 
 /// A UUID or build id, with hyphens or without; empty if the text is not one or all zeros. Breakpad's have an age
-/// behind the UUID.
+/// after the UUID.
 pub(super) fn id(text: &str) -> Vec<u8> {
     let text = without_age(text.trim());
     let digits: Vec<u8> = text.bytes().filter(|c| *c != b'-').collect();
@@ -30,7 +30,7 @@ pub(super) fn id(text: &str) -> Vec<u8> {
         .unwrap_or_default()
 }
 
-/// `F3EDF288…BBCF0` and `f3edf288-76ba-5ab7-9e46-49010d06bbcf-a` without what stands behind the UUID.
+/// `F3EDF288…BBCF0` and `f3edf288-76ba-5ab7-9e46-49010d06bbcf-a` without what is after the UUID.
 fn without_age(text: &str) -> &str {
     let len = match text.as_bytes().get(8) {
         Some(b'-') if text.len() > 36 => 36,

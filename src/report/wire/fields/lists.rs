@@ -1,4 +1,4 @@
-//! Maps and lists of the format: an entry or element that can't be read is left out. Frames, breadcrumbs and marks are
+//! Maps and lists of the format: an entry or element that can't be read is omitted. Frames, breadcrumbs and marks are
 //! structs of [`ROWS`](crate::report::wire::ROWS), arrays in bytes and maps for people.
 
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{Address, Nanos, Tried, lenient, tried};
 use crate::report::model::{AsyncChain, AsyncEnd, Chains, Found, Frame, Frames, Value};
 
-/// A map, as a list of its entries in their order; one that can't be read is left out.
+/// A map, as a list of its entries in their order; one that can't be read is omitted.
 struct Entries<V>(Vec<(String, V)>);
 
 impl<'de, V: Deserialize<'de>> Deserialize<'de> for Entries<V> {
@@ -133,7 +133,7 @@ pub(crate) mod extra {
     }
 }
 
-/// A list; an element that can't be read is left out.
+/// A list; an element that can't be read is omitted.
 struct List<T>(Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
@@ -180,7 +180,7 @@ fn rows<'de, R: Deserialize<'de>, T: From<R>, D: Deserializer<'de>>(
     Ok(rows.into_iter().map(T::from).collect())
 }
 
-/// A frame; its name is left out where there is none.
+/// A frame; without a name it has no such key.
 #[derive(Serialize, Deserialize)]
 #[serde(rename = "Frame")]
 struct FrameRow<T> {

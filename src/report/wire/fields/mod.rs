@@ -38,7 +38,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Tried<T> {
                 T::deserialize(d).map(|value| Tried(Some(value)))
             }
 
-            /// Only a deserializer that knows the name comes here: it gives the value where it is one.
+            /// Only a deserializer that knows the name comes here: it returns the value if there is one.
             fn visit_seq<A: SeqAccess<'de>>(self, mut one: A) -> Result<Self::Value, A::Error> {
                 one.next_element().map(Tried)
             }

@@ -172,7 +172,7 @@ pub(crate) mod image_id {
     }
 }
 
-/// Raw bytes; the key is left out if they are empty.
+/// Raw bytes; the key is omitted if they are empty.
 pub(crate) mod bytes {
     use super::*;
 

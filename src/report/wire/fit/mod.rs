@@ -1,4 +1,4 @@
-//! A serde serializer into a fixed buffer, over that of `rmp-serde`: what does not fit is taken back and counted.
+//! A serde serializer into a fixed buffer, over that of `rmp-serde`: what does not fit is removed and counted.
 
 mod containers;
 
@@ -12,7 +12,7 @@ use serde::ser::{Impossible, Serialize, Serializer};
 use super::part::{Part, Rules};
 use super::{EXTENSION, row};
 
-/// Puts values into a buffer. Where a map's entry or an array's element does not fit, it is left out whole
+/// Puts values into a buffer. Where a map's entry or an array's element does not fit, it is omitted whole
 /// and counted, and the next one is tried; tuples are whole or not at all. A struct's field that is `None`
 /// has no entry, and its field [`EXTRA`] is a map whose entries are the struct's own. Structs of
 /// [`ROWS`](super::ROWS) are tuples.
@@ -117,7 +117,7 @@ pub(super) struct OpenValue<'s, 'b> {
     count: u32,
     /// Offset of the entry's key; `usize::MAX` if it did not fit.
     key: usize,
-    /// Count of elements still to be left out.
+    /// Count of elements still to be omitted.
     skipped: usize,
     is_spliced: bool,
 }

@@ -57,7 +57,7 @@ struct Map<'r, 'a, 'd> {
     keys: Keys,
     left: u32,
     index: usize,
-    /// The number of the field behind the one that was there last.
+    /// The number of the field after the one that was there last.
     field: usize,
     /// The fields read so far, as bits.
     seen: u64,

@@ -15,9 +15,9 @@ use crate::report::token::{Skim, Token, token};
 /// Frames that can't be read, as one gap.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Gap {
-    /// The index of the frame behind the first of them, among those that were read,
+    /// The index of the frame after the first of them, among those that were read,
     pub from: usize,
-    /// and behind the last.
+    /// and after the last.
     pub to: usize,
     /// Count of the frames that can't be read.
     pub count: u64,
@@ -48,7 +48,7 @@ pub(crate) fn decode<'a, T: de::Deserialize<'a> + Default>(
     (found, reader.gap)
 }
 
-/// Reads value by value. Where one can't be read, [`One`](value::One) goes on behind it.
+/// Reads value by value. Where one can't be read, [`One`](value::One) continues after it.
 struct Reader<'a, 'd> {
     bytes: &'a [u8],
     /// Offset of the next value.
@@ -87,7 +87,7 @@ impl<'a> Reader<'a, '_> {
         Ok(value)
     }
 
-    /// Goes on behind so many values.
+    /// Skips so many values.
     fn skip(&mut self, values: u64) {
         for _ in 0..values {
             self.at = Skim::new(self.at)
@@ -132,7 +132,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Frames of this index and behind it can't be read.
+    /// Frames from this index on can't be read.
     fn gap(&mut self, index: u64, count: u64) {
         let before = self.gap.map_or(0, |gap| gap.count);
         let given = index.saturating_sub(before) as usize;

@@ -38,7 +38,7 @@ impl NamesByCode {
             let offset = header.debug_info_offset();
             if let (Some(offset), Ok(unit)) = (offset, dwarf.unit(header)) {
                 let unit = UnitRef::new(dwarf, &unit);
-                // What stands behind damage no other reader reaches either.
+                // What is after damage no other reader reaches either.
                 let _ = found.read_unit(offset.0, unit, &mut names, &mut known);
             }
         }

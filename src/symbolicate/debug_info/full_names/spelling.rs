@@ -41,7 +41,7 @@ fn operator(name: &str) -> (&str, &str) {
     name.split_at("operator".len() + sign.map_or(0, |sign| sign.len()))
 }
 
-/// A type with the types in its arguments; `None` for what is none, as values and functions in arguments are.
+/// A type with the types in its arguments; `None` if it is no type, as values and functions in arguments.
 fn respelled(text: &str) -> Option<String> {
     let (is_const, text) = match text.strip_prefix("const ") {
         Some(rest) => (true, rest),

@@ -122,7 +122,7 @@ impl<'a> Trees<'a> {
         }
     }
 
-    /// The scope around an entry; within, `None` where there is none.
+    /// The scope around an entry; within, `None` without one.
     pub(super) fn scope_of(&mut self, entry: Entry) -> Option<Option<(Entry, gimli::DwTag)>> {
         let tree = self.unit(entry.unit)?;
         let scopes = &tree.scopes().all;

@@ -8,7 +8,7 @@ use super::{DEEPEST, FullNames};
 use crate::symbolicate::frame::NAME_BYTES;
 
 impl FullNames<'_> {
-    /// A type; `void` where there is none.
+    /// A type; `void` without one.
     pub(super) fn type_name(&mut self, of: Option<Entry>, depth: usize) -> Option<String> {
         self.declared(of, String::new(), depth)
     }
@@ -93,7 +93,7 @@ impl FullNames<'_> {
             gimli::DW_TAG_subroutine_type => {
                 let (parameters, is_const) = self.parameters(&[of], next)?;
                 let end = if is_const { " const" } else { "" };
-                // The result stands apart from what is declared.
+                // The result is apart from what is declared.
                 let gap = if what.is_empty() { " " } else { "" };
                 self.declared(inner, format!("{gap}{what}({parameters}){end}"), next)
             }
@@ -140,7 +140,7 @@ impl FullNames<'_> {
         self.declared(next, format!("{}{what}", words.concat()), depth + 1)
     }
 
-    /// A pointer or reference: in parentheses where what it leads to stands around it.
+    /// A pointer or reference: in parentheses where its target is around it.
     fn pointer(
         &mut self,
         inner: Option<Entry>,

@@ -52,7 +52,7 @@ fn lines(begin: u64, end: u64) -> Vec<u8> {
     sized(&body)
 }
 
-/// Three units that state no addresses, their roots' abbreviation first in its table or far behind.
+/// Three units that state no addresses, their roots' abbreviation first in its table or near its end.
 #[test]
 fn units_without_ranges_are_where_their_lines_are() {
     for others in [0, 1, 100, 5000u32] {

@@ -1,7 +1,7 @@
 //! Lookup tables on disk: mapped, keyed by what they were made of, written whole or not at all.
 //!
-//! A cache file begins with a magic, its length, its checksum (`u64` each) and the stamp of the debug file. After them
-//! stands what it was made of (`made_of.rs`) and a SymCache of symbolic's, or what a folder held (`search.rs`). All of
+//! A cache file begins with a magic, its length, its checksum (`u64` each) and the stamp of the debug file. After them come
+//! what it was made of (`made_of.rs`) and a SymCache of symbolic's, or what a folder held (`search.rs`). All of
 //! it is checked before it is used, by a hash that takes several bytes a cycle: that is most of the time of a first
 //! answer. Its name holds the id, the size of the debug file
 //! and the version of the format: whatever changes, another file is looked for. One that belongs to
@@ -36,7 +36,7 @@ const HEADER: usize = STAMP_AT + size_of::<FileStamp>();
 const STAMP_AT: usize = 3 * 8;
 /// Counts up with every change of what a file holds.
 const VERSION: u32 = 10;
-/// Endings of names: of a table, and of the reason why there is none.
+/// Endings of names: of a table, and of the reason for its absence.
 const TABLE: &str = "table";
 const REASON: &str = "reason";
 /// Bytes that are checked at a time, and then let go.
@@ -143,7 +143,7 @@ impl Cache {
         let path = self.find()?.join(name);
         let file = own::open(&path).ok()?;
         let meta = file.metadata().ok()?;
-        // Its content is used as it stands.
+        // Its content is used unchanged.
         if meta.mode() & 0o022 != 0 {
             return None;
         }
@@ -162,7 +162,7 @@ impl Cache {
         self.store_as(object, TABLE, table);
     }
 
-    /// Writes why there is none, so that the next process does not try again.
+    /// Writes why there is no table, so that the next process does not try again.
     pub(crate) fn store_reason(&self, object: &ObjectFile, reason: &str) {
         self.store_as(object, REASON, reason.as_bytes());
     }
@@ -298,7 +298,7 @@ fn remove(path: &Path) -> bool {
     is_own(path) && fs::remove_file(path).is_ok()
 }
 
-/// The name of the table of `object`, or of what stands in its place; `None` where nothing tells it from others.
+/// The name of the table of `object`, or of its substitute; `None` where nothing identifies it.
 fn name(object: &ObjectFile, ending: &str) -> Option<String> {
     let name = file_name(&hex(&object.id), object.bytes.len(), ending);
     (!object.id.is_empty()).then_some(name)

@@ -11,7 +11,7 @@ use crate::symbolicate::recorded::SYMBOL_OFFSET;
 pub(super) enum FrameKind {
     ProgramCounter,
     ReturnAddress,
-    /// The address at which an async function goes on that awaits the one before it.
+    /// The address at which an async function resumes that awaits the one before it.
     AsyncResume,
 }
 

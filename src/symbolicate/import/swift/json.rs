@@ -11,7 +11,7 @@ use crate::symbolicate::import::parts::registers;
 use crate::symbolicate::import::{Layout, values};
 use crate::symbolicate::recorded::SYMBOL_OFFSET;
 
-/// Reads the object; the message stands `before` it.
+/// Reads the object; the message is `before` it.
 pub(super) fn read(mut fields: Fields, before: &[String]) -> Reading {
     let mut draft = Draft::default();
     let time = fields

@@ -28,7 +28,7 @@ impl LogLines {
         self.without_prefix(&line).to_owned()
     }
 
-    /// A line without what stands in front of the others.
+    /// A line without the prefix of the others.
     pub fn without_prefix<'a>(&self, line: &'a str) -> &'a str {
         &line[has_prefix(line, &self.prefix).unwrap_or(0)..]
     }

@@ -2,7 +2,7 @@
 //! as JSON, and by the runtime itself (`Current stack trace:`).
 //!
 //! They are found in what else a program wrote on standard error, and in logs that put a prefix before each line. The
-//! message of the death stands before the backtrace. One file may hold several.
+//! message of the death is before the backtrace. One file may hold several.
 //!
 //! ```text
 //! kinds/Kinds.swift:26: Fatal error: no such drawer
@@ -53,7 +53,7 @@ pub(super) fn is_one(text: &[u8]) -> bool {
         || is_json_line(text)
 }
 
-/// Returns true for the JSON of a backtrace, on a line behind what else the program wrote.
+/// Returns true for the JSON of a backtrace, on a line after what else the program wrote.
 fn is_json_line(text: &[u8]) -> bool {
     memmem::find(text, b"\n{ \"timestamp\"").is_some() && is_json(text)
 }
@@ -99,7 +99,7 @@ pub(super) fn read(text: &str) -> Vec<Reading> {
             before.clear();
             continue;
         }
-        // What stands before was read before the prefix was known.
+        // The text before was read before the prefix was known.
         open = SwiftReport::begin(line, || {
             let lines = before.iter().map(|line| lines.without_prefix(line));
             lines.map(|line| line.trim_end().to_owned()).collect()
@@ -126,7 +126,7 @@ fn too_many() -> Damage {
     }
 }
 
-/// The message of a death, and its place: `kinds/Kinds.swift:26: Fatal error: no such drawer`, and lines behind it.
+/// The message of a death, and its place: `kinds/Kinds.swift:26: Fatal error: no such drawer`, and lines after it.
 pub(super) fn message_of(before: &[String]) -> Option<(Option<String>, String)> {
     const WORDS: [&str; 5] = [
         "Fatal error",

@@ -89,7 +89,7 @@ impl SwiftReport {
         report.headline(line).then_some(report)
     }
 
-    /// Reads a line; false if it is none of this backtrace's any more.
+    /// Reads a line; false if it is no longer of this backtrace.
     pub fn line(&mut self, line: &str) -> bool {
         if self.part == BacktracePart::Runtime {
             return self.runtime_line(line);
