@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use wedjat::report::{Frame, Image, Report, Thread, to_bytes};
+use wedjat::report::{AsyncChain, Frame, Image, Report, Thread, to_bytes};
 
 use crate::deadline::symbolicate;
 
@@ -109,4 +109,61 @@ fn long_texts_make_groups_of_few_rows() {
         let frames = rows.column_by_name("frames").unwrap().as_list::<i32>();
         assert!((1..64).contains(&frames.value_length(0)));
     }
+}
+
+#[test]
+fn async_callers_have_the_row_that_they_await() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut report = Report::default();
+    report.images.push(Image {
+        name: "till".into(),
+        base: 0x1000,
+        size: 0x1_0000,
+        ..Image::default()
+    });
+    let frame = |(pc, name): (u64, &str)| Frame {
+        pc,
+        image: Some(0),
+        name: Some(name.into()),
+        ..Frame::default()
+    };
+    let frames = [
+        (0x1010, "fetch"),
+        (0x1020, "load"),
+        (0x1030, "swift_job_run"),
+    ];
+    report.threads.push(Thread {
+        frames: frames.map(frame).into(),
+        tasks: vec![AsyncChain {
+            frame: 1,
+            callers: vec![0x1100, 0x1200],
+            ..AsyncChain::default()
+        }],
+        ..Thread::default()
+    });
+    let path = folder.path().join("a.wedjat");
+    std::fs::write(&path, to_bytes(&report)).unwrap();
+    let output = folder.path().join("reports.parquet");
+    let args = ["--no-cache", "--format", "parquet", "--output"].map(OsStr::new);
+    let paths = [output.as_os_str(), path.as_os_str()];
+    let ran = symbolicate(args.into_iter().chain(paths));
+    assert!(matches!(ran.code, Some(0 | 1)), "{}", ran.err);
+    let written = std::fs::File::open(&output).unwrap();
+    let mut reader = ParquetRecordBatchReaderBuilder::try_new(written)
+        .unwrap()
+        .build()
+        .unwrap();
+    let rows = reader.next().unwrap().unwrap();
+    let callers = rows
+        .column_by_name("async")
+        .unwrap()
+        .as_list::<i32>()
+        .value(0);
+    let callers = callers.as_struct();
+    let numbers = |name: &str| {
+        let column = callers.column_by_name(name).unwrap();
+        column.as_primitive::<UInt64Type>().values().to_vec()
+    };
+    assert_eq!(numbers("frame"), [1, 1]);
+    assert_eq!(numbers("pc"), [0x1100, 0x1200]);
 }

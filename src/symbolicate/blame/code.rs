@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::symbolicate::frame::Frame;
+use super::file::says_whose;
+use crate::symbolicate::frame::{Frame, PhysicalFrame};
 use crate::symbolicate::kept::KnownTexts;
 use crate::symbolicate::swift_name::{Role, Summary, SwiftName, text};
 
@@ -42,6 +43,30 @@ pub(crate) fn code(frame: &Frame) -> Code {
         Some(name) => KNOWN.with(|known| known.of(name, |name| of_name(name))),
         None => Code::Other,
     }
+}
+
+/// Returns true for an inlined Swift function that line tables alone name by its last part (`subscript.get`, `map`), or not
+/// at all: the module, the type and the labels are unknown.
+pub(crate) fn is_bare(physical: &PhysicalFrame, frame: &Frame) -> bool {
+    let is_of_swift = |frame: &Frame| {
+        frame
+            .file
+            .as_deref()
+            .is_some_and(|file| file.ends_with(".swift"))
+            || code(frame) != Code::Other
+    };
+    if !frame.inlined || code(frame) != Code::Other {
+        return false;
+    }
+    match frame.file.as_deref() {
+        Some(file) if says_whose(file) => file.ends_with(".swift"),
+        _ => physical.frames.last().is_some_and(is_of_swift),
+    }
+}
+
+/// The function in which a closure is written, by the text of [`Code::Swift`]; `None` for other functions.
+pub(crate) fn holder_of_closure(function: &str) -> Option<&str> {
+    function.strip_prefix("closure in ")
 }
 
 fn of_name(name: &str) -> Code {
@@ -135,6 +160,42 @@ mod tests {
             pseudo("Undefined Behavior Sanitizer: Integer overflow")
         );
         assert_eq!(of("main"), Code::Other);
+    }
+
+    /// As `-gline-tables-only` has it: one function with its symbol, and what was inlined into it.
+    #[test]
+    fn an_inlined_function_without_its_module_is_bare() {
+        let frame = |name: &str, file: &str, inlined| Frame {
+            file: Some(file.into()),
+            inlined,
+            ..Frame::named(name, name)
+        };
+        let mut physical = PhysicalFrame::bare(1, crate::report::Found::Context, Some(0));
+        physical.frames = [
+            frame("subscript.get", "/<compiler-generated>", true),
+            frame("secret", "/Users/ann/till/main.swift", true),
+            frame(
+                "closure #1 in refund(_:)",
+                "/Users/ann/till/main.swift",
+                true,
+            ),
+            frame("clamp", "/Users/ann/till/clamp.h", true),
+            frame("main", "/Users/ann/till/main.swift", false),
+        ]
+        .into();
+        let bare: Vec<bool> = physical
+            .frames
+            .iter()
+            .map(|frame| is_bare(&physical, frame))
+            .collect();
+        assert_eq!(bare, [true, true, false, false, false]);
+        // A function of C inlined into one of C.
+        physical.frames = [
+            frame("clamp", "", true),
+            frame("pay", "/Users/ann/till/pay.c", false),
+        ]
+        .into();
+        assert!(!is_bare(&physical, &physical.frames[0]));
     }
 
     /// The module decides, after all that stands around the function.

@@ -15,7 +15,7 @@ use super::frame::{
 };
 use crate::report::EventKind;
 use code::ending;
-pub(crate) use code::{Code, code};
+pub(crate) use code::{Code, code, holder_of_closure, is_bare};
 use file::{is_package, kept_of_file, of_file, says_whose};
 use name::{kept_of_name, of_image};
 
@@ -136,7 +136,7 @@ pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&
     if image != Owner::App && !(physical.image.is_none() && frame.is_some_and(is_interpreted)) {
         return image;
     }
-    if let Some(owner) = frame.and_then(of_swift) {
+    if let Some(owner) = frame.and_then(|frame| of_swift(physical, frame)) {
         return owner;
     }
     let name = frame.and_then(|frame| frame.function.as_ref());
@@ -158,8 +158,9 @@ pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&
 }
 
 /// The owner of a Swift function, or of what Swift's compiler makes: the function's module decides, whatever file the row
-/// names, which may be that of a caller. Packages are modules as the app's are: there the file decides.
-fn of_swift(frame: &Frame) -> Option<Owner> {
+/// names, which may be that of a caller. Packages are modules as the app's are: there the file decides. An inlined function
+/// without its module, and without a file, is of Swift's library or a thunk: app code has a file.
+fn of_swift(physical: &PhysicalFrame, frame: &Frame) -> Option<Owner> {
     match code(frame) {
         Code::Pseudo(_) | Code::SwiftLanguage | Code::SwiftThrow => Some(Owner::Language),
         Code::Swift(_) => {
@@ -169,7 +170,10 @@ fn of_swift(frame: &Frame) -> Option<Owner> {
                 owner => Some(owner),
             }
         }
-        Code::Other => None,
+        Code::Other => {
+            let has_file = frame.file.as_deref().is_some_and(says_whose);
+            (!has_file && is_bare(physical, frame)).then_some(Owner::Language)
+        }
     }
 }
 

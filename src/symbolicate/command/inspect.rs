@@ -172,6 +172,12 @@ fn describe_report(reading: &report::Reading, text: &mut String) {
     let threads = report.threads.len();
     say(format!("    threads: {threads}, with {frames} frames"));
     say(format!("    samples: {}", report.samples.len()));
+    let chains = report.threads.iter().flat_map(|thread| &thread.tasks);
+    let chains = chains.chain(report.samples.iter().flat_map(|sample| &sample.tasks));
+    let callers: usize = chains.map(|chain| chain.callers.len()).sum();
+    if callers > 0 {
+        say(format!("    async callers: {callers}"));
+    }
     for image in &report.images {
         let (id, name) = (id_text(&image.id), plain(&image.name));
         say(format!("    image: {id} {name}"));

@@ -20,8 +20,8 @@ use parquet::file::properties::WriterProperties;
 use super::facts::value_text;
 use super::findings::{Findings, owner_word};
 use super::{Format, Style};
-use crate::symbolicate::blame::{Blamed, each};
-use crate::symbolicate::frame::{Symbolicated, id_text};
+use crate::symbolicate::blame::{Blamed, each, each_of};
+use crate::symbolicate::frame::{Stack, Symbolicated, id_text};
 use crate::symbolicate::group::key_text;
 
 /// Rows that go out together.
@@ -49,6 +49,8 @@ pub struct Row {
     context: Vec<(String, String)>,
     gauges: Vec<(String, f64)>,
     frames: Vec<ParquetFrame>,
+    /// Async callers, each with the index in `frames` of the function that it awaits.
+    awaits: Vec<(u64, ParquetFrame)>,
 }
 
 #[derive(Debug)]
@@ -63,6 +65,19 @@ struct ParquetFrame {
 }
 
 impl ParquetFrame {
+    fn of(style: &Style, of: &Symbolicated, blamed: Blamed<'_>) -> ParquetFrame {
+        let Blamed { physical, frame } = blamed;
+        ParquetFrame {
+            function: frame.and_then(|frame| style.name(frame)).map(str::to_owned),
+            file: frame.and_then(|frame| Some(frame.file.as_deref()?.to_owned())),
+            line: frame.and_then(|frame| frame.line),
+            inlined: frame.is_some_and(|frame| frame.inlined),
+            image: of.image(physical).map(|image| image.name.clone()),
+            pc: physical.pc,
+            owner: owner_word(of, physical, frame),
+        }
+    }
+
     fn bytes(&self) -> usize {
         let texts = [&self.function, &self.file, &self.image];
         let texts = texts.into_iter().flatten().map(String::len);
@@ -97,17 +112,16 @@ impl Format for Parquet {
         let watched = event.and_then(|event| event.watched.as_ref());
         let context = report.context.as_ref();
         let frames = about.into_iter().flat_map(each);
-        let frames = frames.map(|Blamed { physical, frame }| ParquetFrame {
-            function: frame.and_then(|frame| style.name(frame)).map(str::to_owned),
-            file: frame.and_then(|frame| Some(frame.file.as_deref()?.to_owned())),
-            line: frame.and_then(|frame| frame.line),
-            inlined: frame.is_some_and(|frame| frame.inlined),
-            image: of.image(physical).map(|image| image.name.clone()),
-            pc: physical.pc,
-            owner: owner_word(of, physical, frame),
-        });
+        let frames = frames.map(|blamed| ParquetFrame::of(style, of, blamed));
+        let awaits = about.into_iter().flat_map(awaiting);
+        let awaits = awaits.map(|(at, blamed)| (at, ParquetFrame::of(style, of, blamed)));
         let mut room = BYTES;
         let frames = frames.take_while(|frame| {
+            room = room.saturating_sub(frame.bytes());
+            room > 0
+        });
+        let frames: Vec<ParquetFrame> = frames.collect();
+        let awaits = awaits.take_while(|(_, frame)| {
             room = room.saturating_sub(frame.bytes());
             room > 0
         });
@@ -167,7 +181,8 @@ impl Format for Parquet {
                     .collect()
             }),
             gauges: context.map_or(Vec::new(), |context| context.gauges.clone()),
-            frames: frames.collect(),
+            awaits: awaits.collect(),
+            frames,
         }
     }
 
@@ -217,8 +232,19 @@ fn bytes(row: &Row) -> usize {
     let texts = row.lists.iter().flatten().chain(pairs).chain(names);
     let texts = texts.chain(row.texts.iter().flatten());
     let texts = texts.map(|text| size_of::<String>() + text.len());
-    let frames = row.frames.iter().map(ParquetFrame::bytes);
-    texts.chain(frames).sum()
+    let awaits = row.awaits.iter().map(|(_, frame)| frame);
+    let frames = row.frames.iter().chain(awaits);
+    texts.chain(frames.map(ParquetFrame::bytes)).sum()
+}
+
+/// Every source frame of the async callers of a stack, each with the index of the source frame that it awaits.
+fn awaiting(stack: &Stack) -> impl Iterator<Item = (u64, Blamed<'_>)> {
+    stack.tasks.iter().flat_map(|tasks| {
+        let upto = stack.frames.get(..=tasks.frame).unwrap_or(&stack.frames);
+        let rows = upto.iter().flat_map(each_of).count() as u64;
+        let callers = tasks.callers.iter().flat_map(each_of);
+        callers.map(move |caller| (rows.saturating_sub(1), caller))
+    })
 }
 
 fn batch(rows: &[Row]) -> io::Result<RecordBatch> {
@@ -245,7 +271,9 @@ fn batch(rows: &[Row]) -> io::Result<RecordBatch> {
     }
     let mut context = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
     let mut gauges = MapBuilder::new(None, StringBuilder::new(), Float64Builder::new());
-    let mut frames = ListBuilder::new(StructBuilder::from_fields(frame_fields(), 0));
+    let mut frames = ListBuilder::new(StructBuilder::from_fields(frame_fields(None), 0));
+    let awaited = Some(("frame", DataType::UInt64));
+    let mut awaits = ListBuilder::new(StructBuilder::from_fields(frame_fields(awaited), 0));
     for row in rows {
         for (key, value) in &row.context {
             context.keys().append_value(key);
@@ -259,18 +287,29 @@ fn batch(rows: &[Row]) -> io::Result<RecordBatch> {
         gauges.append(true).map_err(io::Error::other)?;
         for frame in &row.frames {
             put(frames.values(), frame)?;
+            frames.values().append(true);
         }
         frames.append(true);
+        for (at, frame) in &row.awaits {
+            let values = awaits.values();
+            put(values, frame)?;
+            let awaited: &mut UInt64Builder = values.field_builder(7).ok_or_else(wrong)?;
+            awaited.append_value(*at);
+            values.append(true);
+        }
+        awaits.append(true);
     }
     columns.push(("context", Arc::new(context.finish())));
     columns.push(("gauges", Arc::new(gauges.finish())));
     columns.push(("frames", Arc::new(frames.finish())));
+    columns.push(("async", Arc::new(awaits.finish())));
     let columns = columns.into_iter();
     let columns = columns.map(|(name, column)| (name, column, true));
     RecordBatch::try_from_iter_with_nullable(columns).map_err(io::Error::other)
 }
 
-fn frame_fields() -> Fields {
+/// The fields of a frame, and one more behind them.
+fn frame_fields(more: Option<(&'static str, DataType)>) -> Fields {
     let fields = [
         ("function", DataType::Utf8),
         ("file", DataType::Utf8),
@@ -281,11 +320,14 @@ fn frame_fields() -> Fields {
         ("owner", DataType::Utf8),
     ];
     let field = |(name, kind)| Field::new(name, kind, true);
-    fields.map(field).into_iter().collect()
+    fields.into_iter().chain(more).map(field).collect()
+}
+
+fn wrong() -> io::Error {
+    io::Error::other("a column of another kind")
 }
 
 fn put(row: &mut StructBuilder, frame: &ParquetFrame) -> io::Result<()> {
-    let wrong = || io::Error::other("a column of another kind");
     for (at, text) in [
         (0, frame.function.as_deref()),
         (1, frame.file.as_deref()),
@@ -301,7 +343,6 @@ fn put(row: &mut StructBuilder, frame: &ParquetFrame) -> io::Result<()> {
     inlined.append_value(frame.inlined);
     let pcs: &mut UInt64Builder = row.field_builder(5).ok_or_else(wrong)?;
     pcs.append_value(frame.pc);
-    row.append(true);
     Ok(())
 }
 

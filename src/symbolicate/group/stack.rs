@@ -6,7 +6,9 @@ use rustc_hash::FxHashMap;
 
 use super::names::{GroupName, group_name, plain_name, swift_name};
 use crate::report::{EventKind, Report, Thread};
-use crate::symbolicate::blame::{Blamed, Code, Owner, code, owner, sought};
+use crate::symbolicate::blame::{
+    Blamed, Code, Owner, code, holder_of_closure, is_bare, owner, sought,
+};
 use crate::symbolicate::frame::{Frame, Stack, Symbolicated};
 use crate::symbolicate::import::LAST_EXCEPTION;
 
@@ -122,7 +124,11 @@ fn long_way<'a>(
 
 /// A stack normalised, outermost first.
 fn outermost(report: &Symbolicated, stack: &Stack) -> Vec<Arc<str>> {
-    let frames = || sought(report, stack);
+    let is_whole = |blamed: &Blamed<'_>| {
+        let is_part = |frame: &Frame| is_bare(blamed.physical, frame);
+        !blamed.frame.is_some_and(is_part)
+    };
+    let frames = || sought(report, stack).filter(is_whole);
     // Where nothing but throwing is known, that.
     let any_other = frames().any(|frame| !frame.is_throw());
     let frames = frames().filter(|frame| !any_other || !frame.is_throw());
@@ -174,7 +180,7 @@ fn names(
                 };
                 if owners.is_some() && names.is_empty() && name.is_entry {
                     entry = Some(name.plain);
-                } else {
+                } else if !is_within(&name.plain, names.last()) {
                     names.push(placed(name, frame));
                 }
             }
@@ -186,6 +192,13 @@ fn names(
         names.extend(entry);
     }
     names
+}
+
+/// Returns true for a Swift closure called within the function in which it is written: a build that inlines it, without debug
+/// information, has that function alone.
+fn is_within(name: &str, caller: Option<&Arc<str>>) -> bool {
+    let holder = holder_of_closure(name);
+    holder.is_some() && holder == caller.map(|caller| &**caller)
 }
 
 /// The name; where it says nothing, with the function that holds the lambda, else with the file: inlined closures and
@@ -306,6 +319,16 @@ mod tests {
             let operator = group_name(&"operator()".into());
             assert_eq!(&*placed(operator, &frame), name);
         }
+    }
+
+    /// What a build without debug information inlines is in no frame.
+    #[test]
+    fn a_closure_within_its_function_is_that_function() {
+        let caller: Arc<str> = "checkout(_:)".into();
+        assert!(is_within("closure in checkout(_:)", Some(&caller)));
+        assert!(!is_within("closure in refund(_:)", Some(&caller)));
+        assert!(!is_within("closure in checkout(_:)", None));
+        assert!(!is_within("checkout(_:)", Some(&caller)));
     }
 
     #[test]

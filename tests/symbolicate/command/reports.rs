@@ -259,6 +259,22 @@ fn a_report_is_not_left_out_for_what_damage_has_taken() {
 }
 
 #[test]
+fn async_callers_are_counted_where_a_report_has_some() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut of_task = stall(uuid());
+    of_task.threads[0].tasks.push(report::AsyncChain {
+        callers: vec![0x1100, 0x1200],
+        ..report::AsyncChain::default()
+    });
+    for (of, expected) in [(of_task, true), (stall(uuid()), false)] {
+        let file = written(folder.path(), "a.wedjat", &report::to_bytes(&of));
+        let output = symbolicate(&["--inspect", &file]);
+        let said = text(&output.stdout);
+        assert_eq!(said.contains("async callers: 2\n"), expected, "{said}");
+    }
+}
+
+#[test]
 fn each_report_of_a_stream_is_inspected() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = report::to_bytes(&stall(uuid()));
