@@ -27,8 +27,8 @@ pub struct CaptureLimits {
     pub outermost: usize,
     /// A copy that takes longer is cut short, nanoseconds.
     pub stopped: u64,
-    /// A thread that has not answered after this long is unresponsive, nanoseconds; one that turns
-    /// out to block the signal is so after 8 ms.
+    /// A thread that has not answered after this long is unresponsive, nanoseconds. One whose mask blocks all that it
+    /// could be asked by is known sooner.
     pub answer: u64,
     /// The real-time signal to use; the first free one where `None`. The first capturer of a
     /// process decides.

@@ -105,7 +105,8 @@ pub fn take_again(signal: i32) -> io::Result<()> {
     exchange(signal, Some(&action)).map(drop)
 }
 
-fn is_handler(action: &libc::sigaction) -> bool {
+/// Returns true if the action calls a function.
+pub fn is_handler(action: &libc::sigaction) -> bool {
     !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN)
 }
 
@@ -298,6 +299,25 @@ pub unsafe fn call_previous(
         set_default(signal);
     }
     let now = disposition(signal);
+    // SAFETY: the caller vouches for what arrived.
+    unsafe { call_as_kernel(action, signal, info, context, scarce) };
+    // SAFETY: the caller vouches for `info`.
+    let dies = is_last && unsafe { comes_again(signal, info) };
+    !dies && disposition(signal) == now
+}
+
+/// Calls the handler of `action` as the kernel would have, but with faults open. It may jump out. Signal-safe, as far as that
+/// handler is.
+///
+/// # Safety
+/// - As for [`call_previous`], and `action` has a handler for `signal`.
+pub unsafe fn call_as_kernel(
+    action: &libc::sigaction,
+    signal: i32,
+    info: *mut libc::siginfo_t,
+    context: *mut c_void,
+    scarce: Option<ScarceStack>,
+) {
     let mut ours = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the kernel would call the same function with the same arguments; which of the two
     // types it has depends on SA_SIGINFO (sigaction(2)). The first call fills in `ours`, the last one puts it back.
@@ -307,9 +327,6 @@ pub unsafe fn call_previous(
         call(action, signal, info, context, scarce);
         libc::pthread_sigmask(libc::SIG_SETMASK, ours.as_ptr(), std::ptr::null_mut());
     }
-    // SAFETY: the caller vouches for `info`.
-    let dies = is_last && unsafe { comes_again(signal, info) };
-    !dies && disposition(signal) == now
 }
 
 /// Calls the previous handler of a system call that was trapped, as the kernel would have: no system call is made. `false`

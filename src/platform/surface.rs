@@ -15,7 +15,7 @@ pub enum StopError {
     /// It did not answer in time: on Linux, it blocks the signal, sleeps uninterruptibly, is stopped, or has an
     /// alternate stack that is not there; never so on Apple platforms, where the kernel answers.
     Unresponsive,
-    /// It blocks the signal, as its mask shows.
+    /// It blocks each signal that captures may use, as its mask shows.
     Blocked,
     /// There is no such thread (any more).
     Gone,
@@ -28,7 +28,7 @@ pub enum StopError {
 impl std::fmt::Display for StopError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            StopError::Blocked => f.write_str("the thread blocks the signal of captures"),
+            StopError::Blocked => f.write_str("the thread blocks the signals of captures"),
             StopError::Unresponsive => f.write_str("the thread did not answer in time"),
             StopError::Gone => f.write_str("the thread has ended"),
             StopError::CallingThread => {

@@ -18,6 +18,8 @@ mod damaged;
 mod jumps;
 #[cfg(target_os = "linux")]
 mod loaded;
+#[cfg(target_os = "linux")]
+mod masked;
 mod random;
 #[cfg(target_os = "linux")]
 mod soak;

@@ -12,24 +12,24 @@ use wedjat::platform::stop::StopError;
 use wedjat::unwind::{Found, WalkEnd};
 
 #[derive(Default)]
-struct Flags {
-    stop: AtomicBool,
-    inside: AtomicBool,
+pub struct Flags {
+    pub stop: AtomicBool,
+    pub inside: AtomicBool,
 }
 
 #[inline(never)]
-fn outer(flags: &Flags) -> u64 {
+pub fn outer(flags: &Flags) -> u64 {
     black_box(middle(black_box(flags))) + 1
 }
 
 #[inline(never)]
-fn middle(flags: &Flags) -> u64 {
+pub fn middle(flags: &Flags) -> u64 {
     let room = black_box([1u64; 200]);
     black_box(inner(black_box(flags))) + room[3]
 }
 
 #[inline(never)]
-fn inner(flags: &Flags) -> u64 {
+pub fn inner(flags: &Flags) -> u64 {
     flags.inside.store(true, Ordering::Release);
     let mut n = 0;
     while !flags.stop.load(Ordering::Relaxed) {
@@ -39,7 +39,7 @@ fn inner(flags: &Flags) -> u64 {
 }
 
 /// Lets the busy thread end whatever happens to the test.
-struct StopOnDrop<'a>(&'a Flags);
+pub struct StopOnDrop<'a>(pub &'a Flags);
 
 impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
@@ -52,7 +52,7 @@ fn blocked(wait: &mpsc::Receiver<()>) -> bool {
     black_box(wait.recv().is_err())
 }
 
-fn capturer() -> Capturer {
+pub fn capturer() -> Capturer {
     ImageTable::refresh();
     // Patient: the machine that runs the tests may be busy.
     let mut limits = CaptureLimits::default();
@@ -62,7 +62,7 @@ fn capturer() -> Capturer {
 
 /// The functions called one another, innermost first, and the innermost is on the stack; what it
 /// calls itself (the standard library, unoptimised) may stand before it.
-fn assert_chain(captured: &Captured<'_>, images: &ImagesGuard, functions: &[*const ()]) {
+pub fn assert_chain(captured: &Captured<'_>, images: &ImagesGuard, functions: &[*const ()]) {
     let ranges: Vec<_> = functions
         .iter()
         .map(|function| range_of(*function))

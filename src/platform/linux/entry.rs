@@ -103,11 +103,15 @@ unsafe extern "C-unwind" fn fatal_with_room(
     sp: usize,
     stack: Option<&'static HandlerStack>,
 ) {
-    let scarce = stack.map(|stack| ScarceStack { sp, stack });
-    signals::arrive(signal, info, context, scarce);
+    signals::arrive(signal, info, context, ScarceStack::of(sp, stack));
 }
 
 impl ScarceStack {
+    /// From the last two arguments of a handler.
+    pub(super) fn of(sp: usize, stack: Option<&'static HandlerStack>) -> Option<ScarceStack> {
+        stack.map(|stack| ScarceStack { sp, stack })
+    }
+
     /// The stack pointer with which the handler was started.
     pub fn sp(self) -> usize {
         self.sp

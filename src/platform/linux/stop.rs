@@ -6,13 +6,14 @@
 //! thread runs again before the copy is read. A handler that answers late finds
 //! another generation and writes nothing. Where a sandbox denies signals with a value it is a plain one
 //! (tgkill(2)), and the slot holds which thread is to answer. A thread whose alternate stack is not known to be there is
-//! asked with care (`contact.rs`).
+//! asked with care (`contact.rs`), and one that blocks the signal by another one (`fallback.rs`).
 //!
 //! What a signal does to the thread beyond the pause: a blocked `poll`, `epoll_wait`, `nanosleep`
 //! and others (signal(7)) return EINTR whether SA_RESTART is set or not.
 
 mod contact;
 mod copy;
+mod fallback;
 mod handler;
 mod queue;
 mod signal;
@@ -25,9 +26,10 @@ use std::sync::atomic::Ordering;
 
 use self::contact::Contact;
 pub use self::contact::with_lasting_handlers;
+use self::fallback::Fallback;
 use self::handler::HANDLERS;
 use self::queue::{is_denied, queue, send};
-pub use self::signal::{claim_signal, forget_taken, install, taken, uninstall};
+pub use self::signal::{claim_signal, forget_taken, install, taken};
 pub use self::slot::SLOTS;
 use self::slot::{COPYING, FREE, GENERATION, GENERATIONS, IDLE, PHASE, REQUESTED, SLOT, StackPart};
 use self::wait::wait;
@@ -97,62 +99,29 @@ impl Stopper {
         if thread == Thread::current() {
             return Err(StopError::CallingThread);
         }
+        fallback::tidy();
+        let usual = signal::in_place()?;
+        let mut fallback = match contact::may_block(thread) {
+            true => Fallback::find(thread, usual, contact::patience(thread, budget.answer))
+                .inspect_err(|_| contact::forget(thread))?,
+            false => None,
+        };
+        let mut asked = self.ask(thread, known.clone(), budget, (usual, fallback.as_mut()));
+        if fallback.is_none() && matches!(asked, Err(StopError::Blocked)) {
+            contact::note_blocks(thread);
+            fallback = Fallback::find(thread, usual, 0)?;
+            if fallback.is_some() {
+                asked = self.ask(thread, known, budget, (usual, fallback.as_mut()));
+            }
+        }
+        let blocks = fallback.is_some();
+        drop(fallback);
+        asked?;
         // In bounds since `new`.
         let slot = &SLOT[self.slot % SLOTS];
-        let state = slot.state.load(Ordering::Acquire);
-        if state & PHASE == COPYING {
-            // A previous handler was itself stopped in the middle; the memory is still its own.
-            return Err(StopError::Unresponsive);
-        }
-        let signal = signal::in_place()?;
-        let generation = (state >> GENERATION).wrapping_add(1) & GENERATIONS;
-        {
-            // SAFETY: no handler has the slot: it is neither REQUESTED nor COPYING, and only this
-            // stopper makes it so.
-            let request = unsafe { &mut *slot.request.get() };
-            request.notes = self.memory.as_ptr().cast();
-            request.into = self.memory.as_ptr().wrapping_add(BEFORE);
-            request.room = self.memory.length().saturating_sub(BEFORE);
-            request.work = self.work;
-            request.known = known;
-            request.budget = budget.stopped;
-        }
-        let requested = (generation << GENERATION) | REQUESTED;
-        let contact = (!contact::is_safe(thread)).then(Contact::begin).flatten();
-        slot.thread.store(0, Ordering::Relaxed);
-        // By its thread alone does one that refuses know its request.
-        if contact.is_some() {
-            slot.thread.store(thread.tid(), Ordering::Relaxed);
-        }
-        slot.state.store(requested, Ordering::Release);
-        let mut queued = queue(signal, thread, self.slot as u64, generation);
-        if matches!(&queued, Err(StopError::System(error)) if is_denied(error)) {
-            slot.thread.store(thread.tid(), Ordering::Release);
-            queued = send(signal, thread);
-        }
-        if let Err(error) = queued {
-            slot.state
-                .store((generation << GENERATION) | IDLE, Ordering::Release);
-            return Err(error);
-        }
-        // Our own handler blocks the signal too while it runs, and soon returns. A thread that is
-        // about to end takes a signal and never looks at it.
-        let hopeless = || {
-            HANDLERS.load(Ordering::Relaxed) == 0 && thread.withholds(signal) || !thread.is_alive()
-        };
-        let is_ready = || thread.is_ready();
-        let is_answered = wait(&slot.state, budget.answer, hopeless, is_ready);
-        drop(contact);
-        if !is_answered {
-            return Err(match thread.is_alive() {
-                true if thread.withholds(signal) => StopError::Blocked,
-                true => StopError::Unresponsive,
-                false => StopError::Gone,
-            });
-        }
         // SAFETY: DONE, seen with Acquire: the handler has let the request go.
         let request = unsafe { &*slot.request.get() };
-        contact::note(thread, &request.alternate);
+        contact::note(thread, &request.alternate, blocks);
         let part = |part: &StackPart| {
             let at = part.at.min(request.room);
             let bytes = part.bytes.min(request.room - at);
@@ -172,17 +141,99 @@ impl Stopper {
             cut: request.cut,
         })
     }
+
+    /// Asks `thread` by the usual signal or by the fallback, and waits for the answer. Signal-safe.
+    fn ask(
+        &mut self,
+        thread: Thread,
+        known: Range<u64>,
+        budget: &StopBudget,
+        (usual, fallback): (i32, Option<&mut Fallback>),
+    ) -> Result<(), StopError> {
+        // In bounds since `new`.
+        let slot = &SLOT[self.slot % SLOTS];
+        let state = slot.state.load(Ordering::Acquire);
+        if state & PHASE == COPYING {
+            // A previous handler was itself stopped in the middle; the memory is still its own.
+            return Err(StopError::Unresponsive);
+        }
+        let signal = fallback.as_ref().map_or(usual, |fallback| fallback.signal);
+        let generation = (state >> GENERATION).wrapping_add(1) & GENERATIONS;
+        {
+            // SAFETY: no handler has the slot: it is neither REQUESTED nor COPYING, and only this
+            // stopper makes it so.
+            let request = unsafe { &mut *slot.request.get() };
+            request.notes = self.memory.as_ptr().cast();
+            request.into = self.memory.as_ptr().wrapping_add(BEFORE);
+            request.room = self.memory.length().saturating_sub(BEFORE);
+            request.work = self.work;
+            request.known = known;
+            request.budget = budget.stopped;
+        }
+        let requested = (generation << GENERATION) | REQUESTED;
+        let contact = (!contact::is_safe(thread)).then(Contact::begin).flatten();
+        slot.thread.store(0, Ordering::Relaxed);
+        // By its thread alone does one that refuses know its request, and one that is asked by the fallback.
+        if contact.is_some() || fallback.is_some() {
+            slot.thread.store(thread.tid(), Ordering::Relaxed);
+        }
+        slot.state.store(requested, Ordering::Release);
+        let value = match fallback {
+            Some(_) => fallback::TOKEN,
+            None => (self.slot as u64) << 56 | generation,
+        };
+        let mut queued = queue(signal, thread, value);
+        if matches!(&queued, Err(StopError::System(error)) if is_denied(error)) {
+            queued = match fallback {
+                // Without a value the host would take it for its own.
+                Some(_) => Err(StopError::Blocked),
+                None => {
+                    slot.thread.store(thread.tid(), Ordering::Release);
+                    send(signal, thread)
+                }
+            };
+        }
+        if let Err(error) = queued {
+            slot.state
+                .store((generation << GENERATION) | IDLE, Ordering::Release);
+            return Err(error);
+        }
+        // Our own handler blocks the signal too while it runs, and soon returns. A thread that is
+        // about to end takes a signal and never looks at it.
+        let asks_by_fallback = fallback.is_some();
+        let hopeless = || {
+            let is_withheld = || HANDLERS.load(Ordering::Relaxed) == 0 && thread.withholds(signal);
+            // The fallback was open just now: the host's own handler of it may run.
+            !asks_by_fallback && is_withheld() || !thread.is_alive()
+        };
+        let is_ready = || thread.is_ready();
+        let is_answered = wait(&slot.state, budget.answer, hopeless, is_ready);
+        drop(contact);
+        if let Some(fallback) = fallback {
+            fallback.is_answered = is_answered;
+        }
+        if !is_answered {
+            return Err(match thread.is_alive() {
+                true if thread.withholds(signal) => StopError::Blocked,
+                true => StopError::Unresponsive,
+                false => StopError::Gone,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Takes our handlers from each signal that has one: our library is unloaded, and nothing is asked any more.
+pub fn uninstall() {
+    signal::uninstall();
+    fallback::uninstall();
 }
 
 /// Shows `thread` that an alternate stack is offered to it.
 #[cfg(feature = "thread-stacks")]
 pub fn offer_stack(thread: Thread, generation: u64) -> Result<(), StopError> {
-    queue(
-        signal::in_place()?,
-        thread,
-        handler::STACK_OFFER,
-        generation,
-    )
+    let value = handler::STACK_OFFER << 56 | generation;
+    queue(signal::in_place()?, thread, value)
 }
 
 impl Drop for Stopper {

@@ -83,24 +83,26 @@ impl Thread {
 
     /// Returns true if a signal is pending for the thread, which blocks it. (While its handler runs, a signal is
     /// blocked but not pending.)
-    ///
-    /// Source: proc(5), `SigPnd` and `SigBlk` in `/proc/PID/status`: bit 0 is signal 1.
     pub fn withholds(self, signal: i32) -> bool {
+        self.signals().is_some_and(|signals| {
+            signals.pending & signals.blocked & ThreadSignals::bit(signal) != 0
+        })
+    }
+
+    /// The signals that are pending for the thread, and those that it blocks; `None` where the kernel does not report them.
+    ///
+    /// Source: proc(5), `SigPnd` and `SigBlk` in `/proc/PID/status`.
+    pub fn signals(self) -> Option<ThreadSignals> {
         let mut buffer = [0; 2048];
         let status = read_task(self.0, "status", &mut buffer);
-        let bit = u32::try_from(signal)
-            .ok()
-            .and_then(|signal| signal.checked_sub(1));
-        [&b"\nSigPnd:\t"[..], b"\nSigBlk:\t"]
-            .into_iter()
-            .all(|key| {
-                let at = status.windows(key.len()).position(|window| window == key);
-                let digits = at
-                    .and_then(|at| status.get(at.saturating_add(key.len())..))
-                    .unwrap_or(&[]);
-                bit.and_then(|bit| hexadecimal(digits).checked_shr(bit))
-                    .is_some_and(|mask| mask & 1 != 0)
-            })
+        let mask = |key: &[u8]| {
+            let at = status.windows(key.len()).position(|window| window == key)?;
+            Some(hexadecimal(status.get(at.saturating_add(key.len())..)?))
+        };
+        Some(ThreadSignals {
+            pending: mask(b"\nSigPnd:\t")?,
+            blocked: mask(b"\nSigBlk:\t")?,
+        })
     }
 
     /// Counters that change when the thread runs: while two results are equal and the thread is not running now, its
@@ -120,6 +122,23 @@ impl Thread {
             cpu,
             slices,
         })
+    }
+}
+
+/// Sets of signals of one thread, see [`Thread::signals`].
+#[derive(Debug, Clone, Copy)]
+pub struct ThreadSignals {
+    /// Signals that were sent to this thread alone, and have not been delivered.
+    pub pending: u64,
+    /// Signals that it blocks.
+    pub blocked: u64,
+}
+
+impl ThreadSignals {
+    /// The bit of a signal in these sets; 0 for a number that is no signal.
+    pub fn bit(signal: i32) -> u64 {
+        let shift = u32::try_from(signal).ok().and_then(|at| at.checked_sub(1));
+        shift.and_then(|shift| 1u64.checked_shl(shift)).unwrap_or(0)
     }
 }
 

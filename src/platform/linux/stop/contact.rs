@@ -28,6 +28,8 @@ struct SeenStack {
     thread: AtomicI32,
     start: AtomicU64,
     end: AtomicU64,
+    /// True if the thread blocked the captures' own signal.
+    blocks: AtomicBool,
 }
 
 /// A place for each thread by its id, shared with others: one that is not there is asked with care.
@@ -36,6 +38,7 @@ static SEEN: [SeenStack; 512] = [const {
         thread: AtomicI32::new(0),
         start: AtomicU64::new(0),
         end: AtomicU64::new(0),
+        blocks: AtomicBool::new(false),
     }
 }; 512];
 
@@ -43,13 +46,41 @@ fn place_of(thread: Thread) -> &'static SeenStack {
     &SEEN[thread.tid() as usize % SEEN.len()]
 }
 
-/// Notes where the alternate stack of `thread` lies; an empty range without one.
-pub(super) fn note(thread: Thread, stack: &Range<u64>) {
+/// Notes where the alternate stack of `thread` lies (an empty range without one), and if it `blocks` the captures' own signal.
+pub(super) fn note(thread: Thread, stack: &Range<u64>, blocks: bool) {
     let place = place_of(thread);
     place.thread.store(0, Ordering::Release);
     place.start.store(stack.start, Ordering::Release);
     place.end.store(stack.end, Ordering::Release);
+    place.blocks.store(blocks, Ordering::Release);
     place.thread.store(thread.tid(), Ordering::Release);
+}
+
+/// Notes that a thread which has answered before does block the signal now.
+pub(super) fn note_blocks(thread: Thread) {
+    place_of(thread).blocks.store(true, Ordering::Release);
+}
+
+/// Returns true unless `thread` answered the captures' own signal when it was last asked.
+pub(super) fn may_block(thread: Thread) -> bool {
+    let place = place_of(thread);
+    place.thread.load(Ordering::Acquire) != thread.tid() || place.blocks.load(Ordering::Acquire)
+}
+
+/// The time for which a thread that answered by another signal may block that one too, out of `answer`: it is on its way out of
+/// the handler. None for any other thread.
+pub(super) fn patience(thread: Thread, answer: u64) -> u64 {
+    let place = place_of(thread);
+    let has_answered = place.thread.load(Ordering::Acquire) == thread.tid();
+    if has_answered { answer } else { 0 }
+}
+
+/// Forgets what the last answer of `thread` has shown.
+pub(super) fn forget(thread: Thread) {
+    let place = place_of(thread);
+    if place.thread.load(Ordering::Acquire) == thread.tid() {
+        place.thread.store(0, Ordering::Release);
+    }
 }
 
 /// Bytes below the end of an alternate stack that the kernel's frame lies in, at least.

@@ -37,7 +37,6 @@ unsafe extern "C-unwind" fn answer(
     _sp: usize,
     _stack: Option<&'static HandlerStack>,
 ) {
-    HANDLERS.fetch_add(1, Ordering::Relaxed);
     // SAFETY: the kernel gives a valid siginfo; a queued signal carries a value.
     let (code, value) = unsafe { ((*info).si_code, (*info).si_value().sival_ptr as u64) };
     let slot = match code {
@@ -53,7 +52,20 @@ unsafe extern "C-unwind" fn answer(
         // SAFETY: the context that the kernel gave to this handler.
         unsafe { crate::platform::linux::thread_stacks::take(value & GENERATIONS, context.cast()) };
     }
-    if let Some((slot, generation)) = slot {
+    // SAFETY: the context that the kernel gave to this handler.
+    unsafe { fill_in(slot, context.cast()) };
+}
+
+/// Answers the request in the slot of this generation, if it has not been taken back. Signal-safe.
+///
+/// # Safety
+/// - `context` is what the kernel gave to the handler that calls this.
+pub(super) unsafe fn fill_in(
+    request: Option<(&'static CaptureSlot, u64)>,
+    context: *const libc::ucontext_t,
+) {
+    HANDLERS.fetch_add(1, Ordering::Relaxed);
+    if let Some((slot, generation)) = request {
         let requested = (generation << GENERATION) | REQUESTED;
         let copying = (generation << GENERATION) | COPYING;
         // The stopper may mark itself as sleeping between the two tries; it never takes that back.
@@ -71,10 +83,10 @@ unsafe extern "C-unwind" fn answer(
             let start = now();
             // SAFETY: claimed: the request is this handler's alone until it is DONE.
             let request = unsafe { &mut *slot.request.get() };
-            // SAFETY: the context that the kernel gave to this handler.
-            request.registers = unsafe { context::registers(context.cast()) };
+            // SAFETY: the caller vouches for the context.
+            request.registers = unsafe { context::registers(context) };
             // SAFETY: as above.
-            unsafe { copy::stack(request, start, context.cast()) };
+            unsafe { copy::stack(request, start, context) };
             copy::while_stopped(request, start);
             request.stopped = now().saturating_sub(start);
             let done = (generation << GENERATION) | DONE;
@@ -86,9 +98,9 @@ unsafe extern "C-unwind" fn answer(
     HANDLERS.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// The slot that the calling thread is to answer, and its generation, where signals with a value are denied.
+/// The slot that the calling thread is to answer, and its generation, where the signal does not carry it.
 /// A signal that comes late answers the present request.
-fn request_without_value() -> Option<(&'static CaptureSlot, u64)> {
+pub(super) fn request_without_value() -> Option<(&'static CaptureSlot, u64)> {
     let this = Thread::current().tid();
     SLOT.iter().find_map(|slot| {
         // In this order: a request to another thread first takes back the last one.

@@ -18,12 +18,8 @@ struct QueueInfo {
 
 const _: () = assert!(size_of::<QueueInfo>() == size_of::<libc::siginfo_t>());
 
-pub(super) fn queue(
-    signal: i32,
-    thread: Thread,
-    slot: u64,
-    generation: u64,
-) -> Result<(), StopError> {
+/// Queues the signal with this value. Signal-safe.
+pub(super) fn queue(signal: i32, thread: Thread, value: u64) -> Result<(), StopError> {
     // SAFETY: no arguments, cannot fail.
     let (pid, uid) = unsafe { (libc::getpid(), libc::getuid()) };
     let info = QueueInfo {
@@ -33,7 +29,7 @@ pub(super) fn queue(
         pad: 0,
         pid,
         uid,
-        value: (slot << 56) | generation,
+        value,
         rest: [0; 12],
     };
     let (number, info) = (libc::SYS_rt_tgsigqueueinfo, &raw const info);

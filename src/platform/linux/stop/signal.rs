@@ -91,8 +91,8 @@ pub(super) fn in_place() -> Result<i32, StopError> {
     Ok(stored.map_or_else(|first| first, |_| free))
 }
 
-/// Takes the handler from each signal that has it: our library is unloaded, and nothing is asked any more.
-pub fn uninstall() {
+/// Takes the handler from each real-time signal that has it.
+pub(super) fn uninstall() {
     let is_ours =
         |signal: &i32| signals::disposition(*signal) == Some(capture as *const () as usize);
     for signal in (libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(is_ours) {
@@ -118,7 +118,13 @@ pub fn taken() -> Vec<i32> {
 
 /// The real-time signals without a handler, from `SIGRTMIN + 4` on. Signal-safe.
 fn free() -> impl Iterator<Item = i32> {
-    (libc::SIGRTMIN() + 4..=libc::SIGRTMAX()).filter(|&signal| signals::is_default(signal))
+    free_among(|_| true)
+}
+
+/// Those of them that are `wanted`. Signal-safe.
+pub(super) fn free_among(wanted: impl Fn(i32) -> bool) -> impl Iterator<Item = i32> {
+    (libc::SIGRTMIN() + 4..=libc::SIGRTMAX())
+        .filter(move |&signal| wanted(signal) && signals::is_default(signal))
 }
 
 /// Returns true if our handler stands for `signal`, after putting it where no handler is. Signal-safe.
