@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::file::says_whose;
-use crate::symbolicate::frame::{Frame, PhysicalFrame};
+use crate::symbolicate::frame::{Frame, PhysicalFrame, Source};
 use crate::symbolicate::kept::KnownTexts;
 use crate::symbolicate::swift_name::{Role, Summary, SwiftName, text};
 
@@ -55,7 +55,7 @@ pub(crate) fn is_bare(physical: &PhysicalFrame, frame: &Frame) -> bool {
             .is_some_and(|file| file.ends_with(".swift"))
             || code(frame) != Code::Other
     };
-    if !frame.inlined || code(frame) != Code::Other {
+    if !frame.inlined || frame.source != Source::DebugInfo || code(frame) != Code::Other {
         return false;
     }
     match frame.file.as_deref() {
