@@ -61,7 +61,8 @@ impl Watchdog {
         let thread = super::spawn("wedjat", 1 << 20, move || {
             let own = ThreadGauge::current();
             known.get_or_init(|| own.tid());
-            observer.run(OwnDelay::new(own, clock::monotonic()), watcher);
+            let own = OwnDelay::new(|| own.delay(), clock::monotonic());
+            observer.run(own, watcher);
         })?;
         let tid = *tid.wait();
         Ok(Watchdog {
@@ -114,7 +115,7 @@ struct Observer {
 }
 
 impl Observer {
-    fn run(&mut self, mut own: OwnDelay, mut watcher: impl Watcher) {
+    fn run(&mut self, mut own: OwnDelay<impl Fn() -> u64>, mut watcher: impl Watcher) {
         // A callback that drops the monitor runs on this very thread: the next watchdog's wake-up is not to be taken.
         while !self.stop.load(Ordering::SeqCst) {
             self.wait(&mut own);
@@ -146,7 +147,7 @@ impl Observer {
     }
 
     /// Waits until the next seat is due, or a beat or a call wakes it.
-    fn wait(&mut self, own: &mut OwnDelay) {
+    fn wait(&mut self, own: &mut OwnDelay<impl Fn() -> u64>) {
         if let Some(main) = self.seats.first_mut().filter(|seat| seat.is_main()) {
             let due = self.pinger.due(main.next().due, clock::monotonic());
             main.is_due_by(due);
@@ -181,7 +182,7 @@ impl Observer {
     }
 
     /// Observes each thread that is due. None is acted on before all are seen: a pool is counted as it is at one moment.
-    fn observe(&mut self, now: u64, own: &mut OwnDelay) {
+    fn observe(&mut self, now: u64, own: &mut OwnDelay<impl Fn() -> u64>) {
         own.begin_round();
         let worked = self.pinger.worked();
         for seat in self.seats.iter_mut().filter(|seat| seat.is_due(now)) {

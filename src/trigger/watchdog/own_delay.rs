@@ -1,14 +1,13 @@
 //! The watchdog's own wait for a CPU.
 
-use crate::platform::ThreadGauge;
-
 /// The watchdog's own delay is read at least so often, nanoseconds.
 const OWN_PERIOD: u64 = 1_000_000_000;
 
 /// Time for which the watchdog itself was ready but had no CPU. It matters only for an observation that comes late or
 /// was woken, and reading it is half the cost of an observation: so it is read then, and once a second to compare with.
-pub(super) struct OwnDelay {
-    own: ThreadGauge,
+pub(super) struct OwnDelay<Delay> {
+    /// Reads the delay of the watchdog's own thread.
+    delay: Delay,
     /// True if it was read for the present round of observations.
     is_fresh: bool,
     read: u64,
@@ -17,14 +16,14 @@ pub(super) struct OwnDelay {
     settled: u64,
 }
 
-impl OwnDelay {
-    pub fn new(own: ThreadGauge, now: u64) -> OwnDelay {
+impl<Delay: Fn() -> u64> OwnDelay<Delay> {
+    pub fn new(delay: Delay, now: u64) -> OwnDelay<Delay> {
         OwnDelay {
             is_fresh: false,
             read: now,
-            last: own.delay(),
+            last: delay(),
             settled: 0,
-            own,
+            delay,
         }
     }
 
@@ -37,15 +36,84 @@ impl OwnDelay {
         // Until then at most a millisecond an observation stays unread. One that was woken may be late by any time.
         let late = due.is_none_or(|due| now > due.saturating_add(1_000_000));
         if !self.is_fresh && (late || now.saturating_sub(self.read) >= OWN_PERIOD) {
-            (self.read, self.last, self.is_fresh) = (now, self.own.delay(), true);
+            (self.read, self.last, self.is_fresh) = (now, (self.delay)(), true);
         }
         Some(self.last.saturating_sub(self.settled))
     }
 
     /// The watchdog is about to sleep until it is woken.
     pub fn settled(&mut self) {
-        let delay = self.own.delay();
+        let delay = (self.delay)();
         self.settled += delay.saturating_sub(self.last);
         self.last = delay;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::trigger::heartbeat::Beat;
+    use crate::trigger::stall::{Decision, Detector, Observation, Stall};
+
+    const MS: u64 = 1_000_000;
+
+    /// Returns true if a turn of so long is a stall. The watchdog waited for a CPU for `before`, after its last observation and
+    /// before it slept, and for `after` once the turn had woken it.
+    fn is_stall(turn: u64, before: u64, after: u64) -> bool {
+        let delay = Cell::new(7 * MS);
+        let mut own = OwnDelay::new(|| delay.get(), 0);
+        let look = |now: u64, due: Option<u64>, beat: Beat, own_delay: Option<u64>| Observation {
+            now,
+            boot: now,
+            due: due.unwrap_or(now),
+            beat,
+            launched: true,
+            own_delay,
+            ..Observation::default()
+        };
+        let rest = Beat::NONE.begun().ended();
+        let first = look(0, None, rest, Some(delay.get()));
+        let mut detector = Detector::resting(&Stall::default(), first);
+        let mut due = detector.first().due;
+        let mut now = 0;
+        while let Some(at) = due {
+            now = at;
+            own.begin_round();
+            let own_delay = own.at(now, due);
+            due = detector.observe(&look(now, due, rest, own_delay)).1.due;
+        }
+        delay.set(delay.get() + before);
+        own.settled();
+        let begun = now + 10_000 * MS;
+        delay.set(delay.get() + after);
+        let (mut at, mut found) = (begun + after, false);
+        while at < begun + turn {
+            own.begin_round();
+            let own_delay = own.at(at, due);
+            let (decision, next) = detector.observe(&look(at, due, rest.begun(), own_delay));
+            found |= matches!(decision, Decision::Stalled(_));
+            due = next.due;
+            at = due.expect("a turn is observed");
+        }
+        found
+    }
+
+    #[test]
+    fn a_wait_from_before_the_turn_is_not_part_of_it() {
+        for before in [0, 40, 80, 200, 5_000] {
+            assert!(!is_stall(150 * MS, before * MS, 0), "{before}");
+            assert!(!is_stall(200 * MS, before * MS, 20 * MS), "{before}");
+        }
+    }
+
+    #[test]
+    fn a_wait_within_the_turn_is_part_of_it() {
+        for before in [0, 80] {
+            for after in [0, 60, 200] {
+                assert!(is_stall(300 * MS, before * MS, after * MS), "{after}");
+            }
+        }
     }
 }

@@ -183,7 +183,7 @@ impl Seat {
     }
 
     /// Observes the thread. `worked`: see [`Observation::worked`].
-    pub fn observe(&mut self, worked: u64, own: &mut OwnDelay) {
+    pub fn observe(&mut self, worked: u64, own: &mut OwnDelay<impl Fn() -> u64>) {
         let mut observation = self.look(own);
         if self.is_main() {
             observation.worked = worked;
@@ -202,12 +202,12 @@ impl Seat {
     }
 
     /// The monitor goes.
-    pub fn give_up(&mut self, own: &mut OwnDelay) {
+    pub fn give_up(&mut self, own: &mut OwnDelay<impl Fn() -> u64>) {
         let observation = self.look(own);
         self.decision = self.detector.stop(&observation);
     }
 
-    fn look(&mut self, own: &mut OwnDelay) -> Observation {
+    fn look(&mut self, own: &mut OwnDelay<impl Fn() -> u64>) -> Observation {
         let (last, due) = (self.last, self.next.due);
         let beat = self.state.beat();
         let (boot, now) = (clock::boottime(), clock::monotonic());
