@@ -1,29 +1,32 @@
-//! tokio, current-thread runtime: the heartbeat around each of a task's turns.
+//! tokio, current-thread runtime: each of a task's polls is a turn.
 //!
-//! A task that computes for long, or blocks, keeps all others of its runtime waiting. `--freeze` shows it.
+//! A task that computes for long, or blocks, keeps all others of its runtime waiting.
 
-mod shared;
+mod scenario;
 
-use std::time::Duration;
+use scenario::Scenario;
 
 fn main() {
     // On the thread that is to be watched: the one that runs the tasks.
-    let _monitor = shared::install();
+    let mut scenario = Scenario::install();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
         .expect("a runtime");
     // Each poll is a turn of the loop. Between two polls the runtime waits, and that is no stall. Wrap each future that you
     // `spawn` too.
-    runtime.block_on(wedjat::threads::polls(app()));
+    runtime.block_on(wedjat::threads::polls(app(&mut scenario)));
+    scenario.end();
 }
 
-/// The app: it counts, and stops after two seconds.
-async fn app() {
-    for tick in 0..20 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        if tick == 10 && shared::is_to_freeze() {
-            shared::reload_catalogue();
-        }
+/// The app.
+async fn app(scenario: &mut Scenario) {
+    scenario.draw();
+    let dialog = |time| {
+        let _pause = wedjat::threads::may_block();
+        std::thread::sleep(time);
+    };
+    while let Some(rest) = scenario.step(dialog) {
+        tokio::time::sleep(rest).await;
     }
 }

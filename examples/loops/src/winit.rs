@@ -2,11 +2,12 @@
 //!
 //! On Apple platforms this loop is the main run loop, which wedjat observes by itself: no call is needed there.
 
-mod shared;
+mod scenario;
 
 use std::time::{Duration, Instant};
 
-use wedjat::{Heartbeat, Monitor};
+use scenario::Scenario;
+use wedjat::Heartbeat;
 use winit::application::ApplicationHandler;
 use winit::event::{StartCause, WindowEvent};
 use winit::event_loop::{ActiveEventLoop, ControlFlow, EventLoop};
@@ -14,10 +15,10 @@ use winit::window::{Window, WindowId};
 
 struct App {
     heartbeat: Heartbeat,
-    monitor: Monitor,
+    scenario: Scenario,
     window: Option<Window>,
-    started: Instant,
-    frozen: bool,
+    /// The time of the next event.
+    due: Instant,
 }
 
 impl ApplicationHandler for App {
@@ -28,43 +29,50 @@ impl ApplicationHandler for App {
 
     // All events are handled; the loop is about to wait for the next.
     fn about_to_wait(&mut self, active: &ActiveEventLoop) {
-        if shared::is_to_freeze() && !self.frozen && self.started.elapsed() > Duration::from_secs(1)
-        {
-            self.frozen = true;
-            shared::reload_catalogue();
+        if Instant::now() >= self.due {
+            match self.scenario.step(dialog) {
+                Some(rest) => self.due = Instant::now() + rest,
+                None => active.exit(),
+            }
+            self.window.iter().for_each(Window::request_redraw);
         }
-        if self.started.elapsed() > Duration::from_secs(2) {
-            active.exit();
-        }
-        active.set_control_flow(ControlFlow::wait_duration(Duration::from_millis(50)));
+        active.set_control_flow(ControlFlow::WaitUntil(self.due));
         self.heartbeat.end();
     }
 
     fn resumed(&mut self, active: &ActiveEventLoop) {
         let window = active.create_window(Window::default_attributes().with_title("wedjat"));
         self.window = Some(window.expect("a window"));
-        self.monitor.launched();
     }
 
     fn window_event(&mut self, active: &ActiveEventLoop, _: WindowId, event: WindowEvent) {
         match event {
             WindowEvent::CloseRequested => active.exit(),
-            WindowEvent::RedrawRequested => self.monitor.frame(),
+            WindowEvent::RedrawRequested => {
+                self.scenario.draw();
+                self.scenario.monitor().frame();
+            }
             _ => {}
         }
     }
 }
 
+/// winit has no dialogs; one of another library keeps the thread until it is closed.
+fn dialog(time: Duration) {
+    let _pause = wedjat::threads::may_block();
+    std::thread::sleep(time);
+}
+
 fn main() {
     // On the thread of the event loop.
-    let monitor = shared::install();
+    let scenario = Scenario::install();
     let mut app = App {
-        heartbeat: monitor.heartbeat(),
-        monitor,
+        heartbeat: scenario.monitor().heartbeat(),
+        scenario,
         window: None,
-        started: Instant::now(),
-        frozen: false,
+        due: Instant::now(),
     };
     let events = EventLoop::new().expect("an event loop");
     events.run_app(&mut app).expect("the loop runs");
+    app.scenario.end();
 }
