@@ -22,6 +22,8 @@ mod pause;
 #[cfg(target_os = "linux")]
 mod ping;
 #[cfg(target_os = "linux")]
+mod plugins;
+#[cfg(target_os = "linux")]
 mod threads;
 mod timelines;
 #[cfg(target_os = "linux")]

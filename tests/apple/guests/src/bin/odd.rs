@@ -234,7 +234,7 @@ fn handlers() {
 
 /// An image that is gone, or another one, by the time that it is looked at; a library that goes.
 fn loads() {
-    let count = || images::list(&mut |_, _| false).len();
+    let count = || images::list(&mut |_, _| false).images.len();
     let all = count();
     fail(c"_dyld_get_image_name", 0, 0, 0);
     let nameless = count();
@@ -254,7 +254,7 @@ fn loads() {
     // SAFETY: a C string.
     let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
     assert!(!library.is_null());
-    let found = images::list(&mut |_, _| false);
+    let found = images::list(&mut |_, _| false).images;
     let pages = found
         .iter()
         .find(|image| image.name.ends_with("libplain.dylib"))
