@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::identity::{Moment, is_known};
 use super::memory::{LiveMemory, Memory, StackCopies, StackCopy};
 use super::registers::{Arch, Registers};
 use super::stack::FrameBuffer;
@@ -139,10 +140,8 @@ impl Capturer {
         images: &mut ImagesGuard,
         renew: impl FnOnce() -> bool,
     ) -> Result<Captured<'_>, StopError> {
-        let renew = |frames: &[RawFrame]| {
-            let unknown = |frame: &RawFrame| frame.image == RawFrame::NO_IMAGE;
-            (frames.iter().any(unknown) && renew()).then(ImageTable::enter)
-        };
+        let renew =
+            |frames: &[RawFrame]| (!frames.iter().all(is_known) && renew()).then(ImageTable::enter);
         let (captured, renewed) = self.capture_with(thread, images, renew)?;
         if let Some(renewed) = renewed {
             *images = renewed;
@@ -158,6 +157,7 @@ impl Capturer {
     ) -> Result<(Captured<'_>, Option<ImagesGuard>), StopError> {
         let known = self.stacks.of(thread);
         let copied = self.stopper.stop(thread, known, &self.budget)?;
+        let taken = Moment::now(images.set());
         self.registers = Registers::native(*copied.registers);
         let (base, interrupted) = copied.interrupted;
         let copy = StackCopies {
@@ -169,7 +169,7 @@ impl Capturer {
         let mut walk = |frames: &mut FrameBuffer, images: &ImagesGuard| {
             let start = now();
             let mut walk = self.unwinder.walk(&self.registers, images.set(), copy);
-            let end = fill(frames, tasks, &mut walk, images);
+            let end = fill(frames, tasks, &mut walk, images, taken);
             tasks.match_notes(copied.notes, images.set());
             unwind += now().saturating_sub(start);
             end
@@ -208,14 +208,14 @@ impl Capturer {
         self.incomplete = None;
         let before = before.filter(|progress| !progress.running)?;
         let at = Blocked::of(thread)?;
-        let start = now();
+        let (start, taken) = (now(), Moment::now(images.set()));
         self.registers = Registers::new(Arch::NATIVE);
         self.registers.set_frame(at.pc, at.sp, 0);
         self.live.forget();
         let mut walk = self
             .unwinder
             .walk_known(&self.registers, 0, images.set(), &mut self.live);
-        let end = fill(&mut self.frames, &mut self.tasks, &mut walk, images);
+        let end = fill(&mut self.frames, &mut self.tasks, &mut walk, images, taken);
         let lacked = walk.lacked();
         self.tasks.read_live(&self.registers, images.set());
         if thread.progress() != Some(before) {
@@ -263,7 +263,7 @@ impl Capturer {
         images: &ImagesGuard,
         exact: bool,
     ) -> Captured<'_> {
-        let start = now();
+        let (start, taken) = (now(), Moment::now(images.set()));
         self.registers = *registers;
         self.live.forget();
         let (set, live) = (images.set(), &mut self.live);
@@ -271,7 +271,7 @@ impl Capturer {
             true => self.unwinder.walk(registers, set, live),
             false => self.unwinder.walk_from_call(registers, set, live),
         };
-        let end = fill(&mut self.frames, &mut self.tasks, &mut walk, images);
+        let end = fill(&mut self.frames, &mut self.tasks, &mut walk, images, taken);
         self.tasks.read_live(&self.registers, images.set());
         self.captured_in_place(end, start)
     }
@@ -298,6 +298,7 @@ fn fill<M: Memory>(
     tasks: &mut FoundTasks,
     walk: &mut Walk<'_, M>,
     images: &ImagesGuard,
+    taken: Moment,
 ) -> WalkEnd {
     tasks.clear();
     let mut left = 0usize;
@@ -313,7 +314,8 @@ fn fill<M: Memory>(
     if let Some(omitted) = frames.omitted() {
         tasks.without(omitted);
     }
-    let gone = without_gone(frames, images);
+    let gone = without_gone(frames, images, taken);
+    (frames.frames_mut().iter_mut()).for_each(|frame| images.set().identify(frame, taken));
     tasks.truncate(frames.frames().len());
     gone.unwrap_or(end)
 }
@@ -323,7 +325,7 @@ fn fill<M: Memory>(
 ///
 /// A thread that leaves a library which is then unloaded, all between its stop and this look, loses
 /// those frames too: they are left out rather than given wrongly.
-fn without_gone(frames: &mut FrameBuffer, images: &ImagesGuard) -> Option<WalkEnd> {
+fn without_gone(frames: &mut FrameBuffer, images: &ImagesGuard, taken: Moment) -> Option<WalkEnd> {
     // `NO_IMAGE` needs no look either.
     let mut looked_at = [RawFrame::NO_IMAGE; 8];
     let gone = frames.frames().iter().position(|frame| {
@@ -333,7 +335,8 @@ fn without_gone(frames: &mut FrameBuffer, images: &ImagesGuard) -> Option<WalkEn
         looked_at.rotate_right(1);
         looked_at[0] = frame.image;
         let image = images.images().get(frame.image as usize);
-        image.is_some_and(|image| image.is_gone())
+        let is_gone = image.is_some_and(|image| image.is_gone());
+        is_gone || !images.set().is_certain(frame, taken)
     })?;
     frames.disown(gone);
     Some(WalkEnd::NoUnwindInfo)

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::history::History;
 use super::loaded_image::LoadedImage;
 
 /// A set of images, found by address. Looking things up in it is signal-safe; making it is not.
@@ -22,6 +23,7 @@ pub struct Images {
     ranges: Vec<(u64, u64, u32)>,
     generation: u64,
     pointer_mask: u64,
+    history: History,
 }
 
 impl Images {
@@ -50,6 +52,7 @@ impl Images {
             pointer_mask: u64::MAX
                 .checked_shr(top.leading_zeros())
                 .unwrap_or(u64::MAX),
+            history: History::NONE,
         }
     }
 
@@ -60,7 +63,19 @@ impl Images {
             ranges: Vec::new(),
             generation: 0,
             pointer_mask: u64::MAX,
+            history: History::NONE,
         }
+    }
+
+    /// As the set of a listing of this process.
+    pub(super) fn with_history(mut self, history: History) -> Images {
+        self.history = history;
+        self
+    }
+
+    /// The listings up to this set.
+    pub(super) fn history(&self) -> &History {
+        &self.history
     }
 
     /// Returns all images, in the order in which they were passed.

@@ -8,6 +8,7 @@ use super::cfi::Cfi;
 use super::compact::{self, Compact};
 use super::engine::Scratch;
 use super::flow::{self, Code};
+use super::mark::Mark;
 use super::registers::Arch;
 use super::section::Section;
 use super::starts::FunctionStarts;
@@ -34,8 +35,8 @@ pub struct LoadedImage {
     pub id: Vec<u8>,
     /// Hash that distinguishes it from other builds if it has no id, see `report::text_hash`.
     pub(crate) text_hash: Option<[u8; 12]>,
-    /// Address of its id in memory (avma), if it is an image of this process and that is known.
-    pub(crate) id_at: Option<u64>,
+    /// Tells it from another image at its place, if it is an image of this process.
+    pub(super) mark: Option<Mark>,
     /// Address of its first byte (avma).
     pub base: u64,
     /// Its address in the file (svma of the same byte).
@@ -44,6 +45,10 @@ pub struct LoadedImage {
     pub size: u64,
     /// True for the executable of its process.
     pub main: bool,
+    /// Number that no other load of this or another image has; 0 outside of the image table.
+    pub(crate) serial: u32,
+    /// The listing that had it first, if no other image can have been there since the listing before; else 0.
+    pub(super) first: u32,
     arch: Arch,
     /// Instructions, svma; empty where that is not known: then all of it.
     code: Vec<Range<u64>>,
@@ -73,11 +78,13 @@ impl LoadedImage {
             name: name.into(),
             id: Vec::new(),
             text_hash: None,
-            id_at: None,
+            mark: None,
             base,
             base_svma,
             size,
             main: false,
+            serial: 0,
+            first: 0,
             arch: Arch::NATIVE,
             code: Vec::new(),
             text: Vec::new(),
@@ -107,21 +114,34 @@ impl LoadedImage {
         self
     }
 
-    /// Returns true if another image lies at its addresses now, by the build id that is there. Signal-safe.
+    /// Returns true if it is the same load as another of the same addresses, as far as is known.
+    pub(super) fn is_same(&self, other: &LoadedImage) -> bool {
+        let facts =
+            |image: &LoadedImage| (image.base, image.base_svma, image.size, image.text_hash);
+        facts(self) == facts(other) && self.id == other.id && self.name == other.name
+    }
+
+    /// What it is and where it lay.
+    pub(super) fn remembered(&self) -> LoadedImage {
+        LoadedImage {
+            id: self.id.clone(),
+            text_hash: self.text_hash,
+            main: self.main,
+            serial: self.serial,
+            first: self.first,
+            ..LoadedImage::new(self.name.clone(), self.base, self.base_svma, self.size)
+        }
+    }
+
+    /// Returns true if another image, or none, lies at its addresses now. Signal-safe.
     pub(crate) fn is_gone(&self) -> bool {
-        let mut bytes = [0; 32];
-        let (Some(at), Some(id)) = (self.id_at, bytes.get_mut(..self.id.len())) else {
-            return false;
-        };
         // The executable stays.
-        if self.main {
-            return false;
-        }
-        if memory::read(at, id) == id.len() {
-            return *id != *self.id;
-        }
-        // If reading is denied, the memory there is taken to be the image.
-        !memory::is_there(at)
+        !self.main && self.mark.is_some_and(|mark| mark.has_changed())
+    }
+
+    /// Returns true if both have an address in common.
+    pub(super) fn overlaps(&self, other: &LoadedImage) -> bool {
+        self.contains(other.base) || other.contains(self.base)
     }
 
     /// With sections that lie in a mapped file: if that file is cut, they are not there any more.

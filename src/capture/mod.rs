@@ -7,11 +7,14 @@ mod compact;
 mod elf_sections;
 mod engine;
 mod flow;
+mod history;
+mod identity;
 mod images;
 mod instructions;
 #[cfg(target_os = "linux")]
 mod loaded_elf;
 mod loaded_image;
+mod mark;
 mod memory;
 mod registers;
 mod rule;

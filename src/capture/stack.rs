@@ -66,6 +66,12 @@ impl FrameBuffer {
         }
     }
 
+    /// The frames it holds, to be changed. Signal-safe.
+    pub(crate) fn frames_mut(&mut self) -> &mut [RawFrame] {
+        let count = self.count.min(self.frames.len());
+        self.frames.get_mut(..count).unwrap_or(&mut [])
+    }
+
     /// The frames it holds, innermost first.
     pub(crate) fn frames(&self) -> &[RawFrame] {
         self.frames

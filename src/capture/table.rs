@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use super::identity::{Listed, begin_listing};
 use super::images::Images;
 #[cfg(target_os = "linux")]
 use super::loaded_elf::loaded;
@@ -19,6 +20,7 @@ use crate::platform::atomic::Atomic;
 use crate::platform::forked::{ForkLock, around_forks};
 #[cfg(target_vendor = "apple")]
 use crate::platform::images::ImageFacts;
+use crate::report::RawFrame;
 
 /// The images that are loaded in this process.
 #[derive(Debug)]
@@ -80,14 +82,25 @@ impl ImageTable {
             let image = before.images().get(before.find(base)? as usize)?;
             (image.base == base && image.id == id && !id.is_empty()).then(|| image.clone())
         };
-        let facts = crate::platform::images::list(&mut |base, id| held(base, id).is_some());
-        let images = facts.into_iter().map(|facts| {
+        let number = begin_listing();
+        let listing = crate::platform::images::list(&mut |base, id| held(base, id).is_some());
+        let images = listing.images.into_iter().map(|facts| {
             let base = facts.slide.wrapping_add(facts.svma.start);
-            held(base, &facts.id).unwrap_or_else(|| Arc::new(loaded(facts)))
+            if let Some(held) = held(base, &facts.id) {
+                return Listed::Known(held);
+            }
+            let image = loaded(facts);
+            match before.set().same_as(&image) {
+                Some(known) => Listed::Known(known.clone()),
+                None => Listed::New(Box::new(image)),
+            }
         });
-        let images = Box::new(Images::from_shared(images.collect()));
+        let next = (before.set()).followed_by(number, images.collect(), listing.removed);
         drop(before);
-        let old = CURRENT.swap(Box::into_raw(images), Ordering::SeqCst);
+        let Some(next) = next else {
+            return;
+        };
+        let old = CURRENT.swap(Box::into_raw(Box::new(next)), Ordering::SeqCst);
         retired_sets.retire(&EPOCHS, NonNull::new(old).map(Retired));
     }
 
@@ -165,6 +178,23 @@ impl ImagesGuard {
     pub fn set(&self) -> &Images {
         // SAFETY: null, or published and not freed while this guard is counted.
         unsafe { self.images.as_ref() }.unwrap_or(&NONE)
+    }
+
+    /// The image that a captured frame lay in, also where it was unloaded since; `None` where that is not certain.
+    /// Signal-safe.
+    pub fn image_of(&self, frame: &RawFrame) -> Option<&LoadedImage> {
+        self.set().image_of(frame)
+    }
+
+    /// The image that lies at an address (avma) by the last listing. Signal-safe.
+    pub(crate) fn at(&self, avma: u64) -> Option<&LoadedImage> {
+        let index = self.find(avma)?;
+        self.images().get(index as usize).map(|image| &**image)
+    }
+
+    /// The image of this serial number, also where it was unloaded since. Signal-safe.
+    pub(crate) fn by_serial(&self, serial: u32) -> Option<&LoadedImage> {
+        self.set().by_serial(serial)
     }
 }
 
@@ -311,7 +341,7 @@ mod tests {
     #[test]
     fn the_kernel_enters_the_executable_and_its_interpreter_alone() {
         let mut entries = Vec::new();
-        for facts in crate::platform::images::list(&mut |_, _| false) {
+        for facts in crate::platform::images::list(&mut |_, _| false).images {
             let image = loaded(facts);
             if let Some(entry) = image.entry {
                 entries.push((image.main, image.avma(entry)));

@@ -2,9 +2,9 @@
 //!
 //! Signal-safe, but for what reserves it.
 
-use crate::capture::ImagesGuard;
+use crate::capture::{ImagesGuard, LoadedImage};
 use crate::context::{CONTEXT, Snapshot};
-use crate::report::{Chains, Found, RawChains, RawFrame};
+use crate::report::{Chains, RawChains, RawFrame};
 
 /// Sections are made in this much memory before they go out whole.
 const BUFFER: usize = 64 << 10;
@@ -61,41 +61,39 @@ impl ReportBuffers {
 /// refer to them, and images are written in that order.
 #[derive(Debug)]
 pub(crate) struct ImageIndices {
-    bases: Box<[u64]>,
+    /// Serial number and base.
+    images: Box<[(u32, u64)]>,
     len: usize,
     written: usize,
 }
 
 impl ImageIndices {
+    #[inline(never)]
     fn new() -> ImageIndices {
         ImageIndices {
-            bases: vec![u64::MAX; std::hint::black_box(MAX_IMAGES)].into_boxed_slice(),
+            images: vec![(u32::MAX, u64::MAX); std::hint::black_box(MAX_IMAGES)].into_boxed_slice(),
             len: 0,
             written: 0,
         }
     }
 
-    /// The number of the image that lies at `base`; [`RawFrame::NO_IMAGE`] once there are too many.
-    pub fn index_of(&mut self, base: u64) -> u32 {
-        let known = self
-            .bases
-            .iter()
-            .take(self.len)
-            .position(|&known| known == base);
-        if let Some(index) = known {
+    /// The number of an image; [`RawFrame::NO_IMAGE`] once there are too many.
+    pub fn index_of(&mut self, image: &LoadedImage) -> u32 {
+        let mut known = self.images.iter().take(self.len);
+        if let Some(index) = known.position(|known| known.0 == image.serial) {
             return index as u32;
         }
-        let Some(slot) = self.bases.get_mut(self.len) else {
+        let Some(slot) = self.images.get_mut(self.len) else {
             return RawFrame::NO_IMAGE;
         };
-        *slot = base;
+        *slot = (image.serial, image.base);
         self.len += 1;
         (self.len - 1) as u32
     }
 
-    /// The next image that has a number but is not in the file yet.
-    pub fn next_unwritten(&self) -> Option<u64> {
-        let known = self.bases.get(..self.len)?;
+    /// Serial number and base of the next image that has a number but is not in the file yet.
+    pub fn next_unwritten(&self) -> Option<(u32, u64)> {
+        let known = self.images.get(..self.len)?;
         known.get(self.written).copied()
     }
 
@@ -104,8 +102,8 @@ impl ImageIndices {
         self.written += 1;
     }
 
-    /// Copies `frames` into `scratch` with the file's image numbers. The images may be others than when the stack was
-    /// taken: they are found by address.
+    /// Copies `frames` into `scratch` with the file's image numbers. `images` may be others than when the stack was
+    /// taken.
     pub fn number<'s>(
         &mut self,
         frames: &[RawFrame],
@@ -114,14 +112,8 @@ impl ImageIndices {
     ) -> &'s [RawFrame] {
         let count = frames.len().min(scratch.len());
         for (slot, frame) in scratch.iter_mut().zip(frames) {
-            // A call may be the last instruction of its image: the address behind it is not in it.
-            let back = u64::from(frame.found != Found::Context);
-            let index = images.find(frame.pc.saturating_sub(back));
-            let image = index.and_then(|index| images.images().get(index as usize));
-            // Of none when it was taken: another library may have lain there than the one that is listed.
-            let known = frame.image != RawFrame::NO_IMAGE;
-            let image = image.filter(|image| known || !image.is_gone());
-            let number = image.map_or(RawFrame::NO_IMAGE, |image| self.index_of(image.base));
+            let image = images.image_of(frame);
+            let number = image.map_or(RawFrame::NO_IMAGE, |image| self.index_of(image));
             *slot = RawFrame {
                 image: number,
                 ..*frame
@@ -134,10 +126,8 @@ impl ImageIndices {
     pub fn need(&mut self, tasks: RawChains<'_>, images: &ImagesGuard) {
         let all = (0..tasks.chains.len()).filter_map(|index| tasks.at(index));
         for caller in all.flat_map(|(_, callers, _)| callers) {
-            let index = images.find(*caller);
-            let image = index.and_then(|index| images.images().get(index as usize));
-            if let Some(image) = image.filter(|image| !image.is_gone()) {
-                self.index_of(image.base);
+            if let Some(image) = images.at(*caller).filter(|image| !image.is_gone()) {
+                self.index_of(image);
             }
         }
     }
@@ -147,34 +137,37 @@ impl ImageIndices {
 mod tests {
     use super::*;
 
+    fn image(serial: u32) -> LoadedImage {
+        let mut image = LoadedImage::new("", 0x1000, 0, 0x1000);
+        image.serial = serial;
+        image
+    }
+
     #[test]
     fn images_are_numbered_in_the_order_of_need_and_owed_once() {
         let mut indices = ImageIndices::new();
         assert_eq!(
-            [0x30, 0x10, 0x30, 0x20].map(|base| indices.index_of(base)),
+            [3, 1, 3, 2].map(|serial| indices.index_of(&image(serial))),
             [0, 1, 0, 2]
         );
-        assert_eq!(indices.next_unwritten(), Some(0x30));
+        assert_eq!(indices.next_unwritten(), Some((3, 0x1000)));
         indices.mark_written();
-        assert_eq!(indices.index_of(0x40), 3);
+        assert_eq!(indices.index_of(&image(4)), 3);
         let next = || {
-            let owed = indices.next_unwritten()?;
+            let (owed, _) = indices.next_unwritten()?;
             indices.mark_written();
             Some(owed)
         };
-        assert_eq!(
-            std::iter::from_fn(next).collect::<Vec<u64>>(),
-            [0x10, 0x20, 0x40]
-        );
+        assert_eq!(std::iter::from_fn(next).collect::<Vec<u32>>(), [1, 2, 4]);
     }
 
     #[test]
     fn a_process_with_more_images_than_fit_loses_only_their_numbers() {
         let mut indices = ImageIndices::new();
-        for base in 0..MAX_IMAGES as u64 {
-            assert_eq!(indices.index_of(base), base as u32);
+        for serial in 0..MAX_IMAGES as u32 {
+            assert_eq!(indices.index_of(&image(serial)), serial);
         }
-        assert_eq!(indices.index_of(u64::MAX), RawFrame::NO_IMAGE);
-        assert_eq!(indices.index_of(5), 5);
+        assert_eq!(indices.index_of(&image(u32::MAX)), RawFrame::NO_IMAGE);
+        assert_eq!(indices.index_of(&image(5)), 5);
     }
 }

@@ -15,7 +15,8 @@ use crate::report::{Found, RawFrame};
 /// The functions of the images that frames lie in.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    images: Vec<(u64, Option<Symbols<MappedImage>>)>,
+    /// By serial number.
+    images: Vec<(u32, Option<Symbols<MappedImage>>)>,
 }
 
 /// A mapped file, of which names are read when they are needed.
@@ -34,17 +35,19 @@ impl Names {
     pub fn of(&mut self, frame: &RawFrame, images: &ImagesGuard) -> Option<(&str, u64)> {
         // A call may be the last instruction of its function.
         let back = u64::from(frame.found != Found::Context);
-        let image = images.find(frame.pc.wrapping_sub(back))?;
-        let image = images.images().get(image as usize)?;
+        let image = images.image_of(frame)?;
         let svma = image.svma(frame.pc);
         let named = self.symbols(image)?.at(svma.wrapping_sub(back))?;
         Some((named.name, svma - named.entry))
     }
 
     fn symbols(&mut self, image: &LoadedImage) -> Option<&Symbols<MappedImage>> {
-        let known = self.images.iter().position(|(base, _)| *base == image.base);
+        let known = self
+            .images
+            .iter()
+            .position(|(serial, _)| *serial == image.serial);
         let place = known.unwrap_or_else(|| {
-            self.images.push((image.base, read(image)));
+            self.images.push((image.serial, read(image)));
             self.images.len() - 1
         });
         self.images.get(place)?.1.as_ref()
@@ -80,9 +83,7 @@ fn read(image: &LoadedImage) -> Option<Symbols<MappedImage>> {
 
 /// One frame in a line: image, address, and the function or else where in the image.
 pub(super) fn line(names: &mut Names, frame: &RawFrame, images: &ImagesGuard) -> String {
-    let back = u64::from(frame.found != Found::Context);
-    let image = images.find(frame.pc.wrapping_sub(back));
-    let Some(image) = image.and_then(|image| images.images().get(image as usize)) else {
+    let Some(image) = images.image_of(frame) else {
         return format!("??? {:#018x}", frame.pc);
     };
     let file = Path::new(&image.name).file_name();

@@ -104,7 +104,7 @@ impl SampleRun {
         (self.omitted, self.end) == (stack.omitted, stack.end)
             && self.len == stack.len()
             && self.tasks.is(stack.tasks)
-            && both.all(|(one, other)| (one.pc, one.found) == (other.pc, other.found))
+            && both.all(|(one, other)| one == other)
     }
 
     /// The same stack once more. What is written of it already keeps its time.
@@ -121,10 +121,7 @@ impl SampleRun {
         (self.omitted, self.end) = (stack.omitted, stack.end);
         self.tasks.set(stack.tasks);
         for (to, from) in self.frames.iter_mut().zip(stack.frames()) {
-            *to = RawFrame {
-                image: RawFrame::NO_IMAGE,
-                ..*from
-            };
+            *to = *from;
         }
     }
 
@@ -225,8 +222,6 @@ impl Samples {
     }
 
     /// Takes a stack, innermost frame first, what it lacks already, why its walk ended, and who awaits its functions.
-    /// What it holds of images is
-    /// not kept: they are numbered anew when a section is written.
     pub fn add(
         &mut self,
         at: u64,

@@ -121,7 +121,7 @@ fn cut(library: &Library, kind: i32, wanted: usize) -> HashMap<String, usize> {
                 })
                 .collect();
             let first = &captured.frames[0];
-            let image = images.images().get(first.image as usize);
+            let image = images.image_of(first);
             let in_libc = image.is_some_and(|image| image.name.contains("libc.so"));
             begun |= names.contains(&"outer");
             if !begun {

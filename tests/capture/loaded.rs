@@ -67,7 +67,7 @@ fn a_library_that_was_loaded_a_moment_ago_is_known() {
                 if renewed {
                     assert_eq!(captured.end, WalkEnd::Root, "{captured:#x?}");
                     let names = captured.frames.iter().map(|frame| {
-                        let image = images.images().get(frame.image as usize);
+                        let image = images.image_of(frame);
                         &*image.expect("an image for each frame").name
                     });
                     assert!(names.clone().any(is_new), "{:?}", names.collect::<Vec<_>>());

@@ -105,7 +105,7 @@ fn come_and_go() {
             let same = before != 0 && INSIDE.load(Ordering::SeqCst) == before;
             let wrong = format!("comes-and-goes-{}", 1 - before % 2);
             for frame in captured.frames {
-                let Some(image) = images.images().get(frame.image as usize) else {
+                let Some(image) = images.image_of(frame) else {
                     continue;
                 };
                 if same && image.name.contains("comes-and-goes") {

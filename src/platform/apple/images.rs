@@ -102,13 +102,25 @@ unsafe extern "C" {
 static ADDED: AtomicU64 = AtomicU64::new(0);
 static REMOVED: AtomicU64 = AtomicU64::new(0);
 
+/// What is loaded at one moment.
+#[derive(Debug)]
+pub struct Listing {
+    /// The images.
+    pub images: Vec<ImageFacts>,
+    /// How many others the loader has removed by then.
+    pub removed: u64,
+}
+
 /// Lists what is loaded now. `known` returns whether an image with its first byte at this address and
 /// with this UUID is held already: then its contents come back empty. Takes dyld's lock; not for
 /// captures.
-pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Vec<ImageFacts> {
+pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Listing {
+    // Before: one that is removed meanwhile counts as one that no listing has.
+    let (_, removed) = loader_counts();
     // SAFETY: no arguments; an index that is no longer there gives null below.
     let count = unsafe { _dyld_image_count() };
-    (0..count).filter_map(|index| image(index, known)).collect()
+    let images = (0..count).filter_map(|index| image(index, known)).collect();
+    Listing { images, removed }
 }
 
 /// Returns the address of the function by which the kernel calls signal handlers (avma).

@@ -20,8 +20,9 @@ pub struct ImageFacts {
     pub slide: u64,
     /// Build id; empty without one.
     pub id: Vec<u8>,
-    /// Address of the build id in memory (avma), in an image that has a file.
-    pub id_at: Option<u64>,
+    /// Address (avma) and bytes by which it differs from another image at its place: its build id. Without one, of an
+    /// image that may be unloaded, the first page of its code.
+    pub mark: Option<(u64, Vec<u8>)>,
     /// The svmas of its segments, from the first to the last byte.
     pub svma: Range<u64>,
     /// The svmas that hold instructions.
@@ -67,22 +68,36 @@ impl AsRef<[u8]> for Resident {
     }
 }
 
+/// What is loaded at one moment.
+#[derive(Debug)]
+pub struct Listing {
+    /// The images.
+    pub images: Vec<ImageFacts>,
+    /// How many others the loader has removed by then.
+    pub removed: u64,
+}
+
 /// Lists what is loaded now. `known` gets the address of an image's first byte and its build id. Where it returns true,
 /// the image is held already, and its contents come back empty.
-pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Vec<ImageFacts> {
+pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Listing {
     let mut state = LoaderListing {
         images: Vec::new(),
         needed: Needed::default(),
+        removed: 0,
         known,
     };
     // SAFETY: the callback gets back the pointer given here, which lives across the call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut state).cast()) };
-    state.images
+    Listing {
+        images: state.images,
+        removed: state.removed,
+    }
 }
 
 struct LoaderListing<'a> {
     images: Vec<ImageFacts>,
     needed: Needed,
+    removed: u64,
     known: &'a mut dyn FnMut(u64, &[u8]) -> bool,
 }
 
@@ -96,6 +111,7 @@ extern "C" fn visit(
     // SAFETY: the loader gives a valid entry whose headers stay mapped while it holds its lock,
     // which it does until this function returns.
     let info = unsafe { &*info };
+    listing.removed = info.dlpi_subs;
     let headers = program_headers(info);
     let name = if info.dlpi_name.is_null() {
         c""
@@ -137,6 +153,9 @@ unsafe fn copy<T: Copy>(at: u64, count: usize) -> Option<Vec<T>> {
     }
     Some(values)
 }
+
+/// Most bytes of code that a mark has.
+const PAGE: u64 = 4096;
 
 /// Called while the loader holds its lock: the image stays mapped.
 fn read_image(
@@ -233,13 +252,21 @@ fn read_image(
     } else {
         segments(slide, headers, stays)
     };
+    let mark = match &contents {
+        _ if virtual_image => None,
+        Contents::Unloadable(_) if id.is_empty() => code.first().and_then(|code| {
+            let page = code.start..code.end.min(code.start.saturating_add(PAGE));
+            Some((slide.wrapping_add(code.start), in_memory(&page)?))
+        }),
+        _ => id_at.map(|at| (at, id.clone())),
+    };
     let lacks_table = eh_frame_hdr.is_none() && !is_known && !virtual_image;
     let file = lacks_table.then(|| map_file(&path, main, headers, &id));
     Some(ImageFacts {
         name,
         slide,
         id,
-        id_at: id_at.filter(|_| !virtual_image),
+        mark,
         svma: start..end,
         code,
         eh_frame_hdr,
@@ -350,7 +377,7 @@ mod tests {
 
     #[test]
     fn the_executable_libc_and_the_vdso_are_listed() {
-        let images = list(&mut |_, _| false);
+        let images = list(&mut |_, _| false).images;
         let main = images.iter().find(|image| image.main).unwrap();
         let here = the_executable_libc_and_the_vdso_are_listed as *const () as u64;
         let svma = here - main.slide;

@@ -147,7 +147,8 @@ impl<'a> CrashReport<'a> {
         else {
             return;
         };
-        if self.images.find(self.crashed.registers.pc()).is_none() {
+        let pc = self.crashed.registers.pc();
+        if self.images.at(pc).is_none_or(|image| image.is_gone()) {
             // A library that was loaded since? The helper thread may call the loader, this one may not.
             Helper::refresh_within(REFRESH_WAIT);
             self.images = ImageTable::enter();

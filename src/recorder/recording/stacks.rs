@@ -153,8 +153,8 @@ impl Recording {
     /// Signal-safe.
     pub fn images(&mut self, buffers: &mut ReportBuffers, images: &ImagesGuard) {
         let (buffer, indices, _) = buffers.parts();
-        while let Some(base) = indices.next_unwritten() {
-            let found = images.images().iter().find(|image| image.base == base);
+        while let Some((serial, base)) = indices.next_unwritten() {
+            let found = images.by_serial(serial);
             self.write_from(buffer, |writer| match found {
                 Some(image) => writer.section(&ImageView {
                     name: &image.name,
@@ -183,10 +183,10 @@ impl Recording {
             .main()
             .and_then(|index| images.images().get(index as usize))
         {
-            buffers.parts().1.index_of(main.base);
+            buffers.parts().1.index_of(main);
         }
         for image in images.images().iter().filter(|_| self.all_images) {
-            buffers.parts().1.index_of(image.base);
+            buffers.parts().1.index_of(image);
         }
         self.images(buffers, images);
     }

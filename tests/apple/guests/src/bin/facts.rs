@@ -170,7 +170,7 @@ fn main() {
     let walked = captured
         .frames
         .iter()
-        .all(|frame| (frame.image as usize) < images.images().len());
+        .all(|frame| images.image_of(frame).is_some());
     println!(
         "signed: {} {} {walked}",
         captured.end.as_str(),

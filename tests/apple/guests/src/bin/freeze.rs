@@ -62,7 +62,7 @@ fn main() {
             } else {
                 frame.pc - 1
             };
-            let image = images.images().get(frame.image as usize);
+            let image = images.image_of(frame);
             match image {
                 Some(image) if image.main => println!(
                     "frame {:#x} found {}",
