@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use wedjat::store;
 use wedjat::{Crash, Monitor};
 
-use crate::child::play;
+use crate::child::{calls, play, stack};
 use crate::{Tests, Way, install, outer, seccomp, tests};
 
 pub fn trials() -> Tests {
@@ -46,6 +46,10 @@ pub fn trials() -> Tests {
             made_again,
         ),
         ("reports_are_taken_where_there_is_no_flock", no_flock),
+        (
+            "a_crash_is_reported_where_no_memory_can_be_had_after_install",
+            no_memory,
+        ),
         (
             "a_child_of_fork_installs_beside_a_monitor_that_is_never_dropped",
             child_installs,
@@ -98,6 +102,16 @@ pub fn role(role: &str, folder: &Path) -> bool {
             });
             answer.unwrap();
             assert_eq!((read, sent), (1, 1));
+        }
+        "no_memory" => {
+            let _monitor = install(folder);
+            let none = libc::rlimit {
+                rlim_cur: 0,
+                rlim_max: 0,
+            };
+            // SAFETY: the structure lives across the call.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &none) }, 0);
+            outer(Way::Null);
         }
         "child_installs" => forks(folder),
         other => panic!("no role foreign_{other}"),
@@ -396,6 +410,15 @@ fn made_again() {
 
 fn no_flock() {
     play("foreign_no_flock").succeeded();
+}
+
+fn no_memory() {
+    let ended = play("foreign_no_memory");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let report = ended.report();
+    assert!(report.threads[0].crashed);
+    let stack = stack(&report, 0);
+    assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
 }
 
 fn forks(folder: &Path) {

@@ -14,6 +14,10 @@ pub fn trials() -> Tests {
     let mut all = tests(&[
         ("a_thread_that_may_open_no_file_is_reported", may_not_open),
         (
+            "a_report_that_stands_still_on_a_thread_that_blocks_sigabrt_is_cut",
+            stands_still_unwilling,
+        ),
+        (
             "a_report_with_a_crash_in_it_is_followed_by_a_whole_one",
             twice,
         ),
@@ -36,6 +40,15 @@ const PHASES: [&str; 6] = [
     "reading vitals and context",
     "capturing the other threads",
     "closing the report",
+];
+
+/// Signals of faults of the thread's own.
+const FAULTS: [i32; 5] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
 ];
 
 static AT: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -73,6 +86,25 @@ pub fn role(role: &str, folder: &Path) -> bool {
             AT.store(at.parse().unwrap(), Ordering::Relaxed);
             let _monitor = install(folder);
             wedjat::trigger::set_phase_hook(stand_still);
+            outer(Way::Null);
+        }
+        ["stands_still_unwilling", keeps] => {
+            AT.store(2, Ordering::Relaxed);
+            let _monitor = install(folder);
+            wedjat::trigger::set_phase_hook(stand_still);
+            // SAFETY: the set lives across the calls.
+            unsafe {
+                let mut mask: libc::sigset_t = std::mem::zeroed();
+                libc::sigemptyset(&mut mask);
+                libc::sigaddset(&mut mask, libc::SIGABRT);
+                if keeps == "faults" {
+                    libc::sigfillset(&mut mask);
+                    for fault in FAULTS {
+                        libc::sigdelset(&mut mask, fault);
+                    }
+                }
+                libc::pthread_sigmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut());
+            }
             outer(Way::Null);
         }
         ["twice"] => {
@@ -125,7 +157,17 @@ fn may_not_open() {
 }
 
 fn stands_still_in(phase: usize) {
-    let ended = play(&format!("stands_still-{phase}"));
+    is_cut_where_it_stands(&format!("stands_still-{phase}"), phase);
+}
+
+fn stands_still_unwilling() {
+    for keeps in ["all_but_abort", "faults"] {
+        is_cut_where_it_stands(&format!("stands_still_unwilling-{keeps}"), 2);
+    }
+}
+
+fn is_cut_where_it_stands(role: &str, phase: usize) {
+    let ended = play(role);
     assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
     let mut readings = ended.readings();
     let reading = readings.remove(0);
