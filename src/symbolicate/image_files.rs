@@ -98,8 +98,7 @@ impl ImageFiles {
             }
             return answer.map(Cow::Owned);
         }
-        let has_table = self.files.first().is_some_and(DebugFile::has_table);
-        let is_kept = !has_table || recent.is_asked_again(svma);
+        let is_kept = !self.has_table() || recent.is_asked_again(svma);
         drop(recent);
         let answer = self.files.iter().find_map(|file| file.lookup(svma));
         if is_kept {
@@ -110,6 +109,11 @@ impl ImageFiles {
             recent.answers.insert(svma, answer.clone());
         }
         answer.map(Cow::Owned)
+    }
+
+    /// Returns true if the answers come from a table, as [`DebugFile::has_table`] does.
+    pub(super) fn has_table(&self) -> bool {
+        self.files.first().is_some_and(DebugFile::has_table)
     }
 
     /// Bytes of memory that they take, roughly.

@@ -26,19 +26,20 @@ pub(super) struct OpenImages {
 }
 
 impl OpenImages {
-    /// Closes those that were not used for longest, until the others are within the limits, but never `keep`.
+    /// Closes those that were not used for longest, until the others are within the limits, but never `keep`. Images that
+    /// are still read without a table come first: they take more memory, and a table is the work of many look-ups.
     pub(super) fn make_room(&mut self, keep: &(Vec<u8>, String)) {
         if self.images.len() > KNOWN_IMAGES {
             self.images.retain(|_, (files, _)| files.is_some());
         }
         let is_open = |(key, (files, used)): (&(Vec<u8>, String), &OpenImage)| {
-            let weight = files.as_ref()?.weight();
-            Some((*used, weight, key.clone()))
+            let files = files.as_ref()?;
+            Some((files.has_table(), *used, files.weight(), key.clone()))
         };
         let mut open: Vec<_> = self.images.iter().filter_map(is_open).collect();
         open.sort_unstable();
-        let (mut count, mut bytes) = (open.len(), open.iter().map(|of| of.1).sum::<usize>());
-        for (_, weight, key) in open {
+        let (mut count, mut bytes) = (open.len(), open.iter().map(|of| of.2).sum::<usize>());
+        for (_, _, weight, key) in open {
             if count <= self.limit && bytes <= OPEN_BYTES {
                 return;
             }

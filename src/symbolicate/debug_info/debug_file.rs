@@ -206,6 +206,10 @@ impl Drop for DebugFile {
         let works_on_this = |_: &mut JoinHandle<()>| Arc::strong_count(&self.inner) > 1;
         let making = lock(&self.inner.options.making).take_if(works_on_this);
         let _ = making.map(JoinHandle::join);
+        if stop && self.has_table() {
+            // It is lost with the file: the next opening may make it again.
+            lock(&self.inner.learned).settled = false;
+        }
     }
 }
 
