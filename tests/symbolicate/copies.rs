@@ -147,6 +147,23 @@ fn packed_reports_are_read_as_files_in_folders_and_from_standard_input() {
         };
         let path = written("a.wedjat", &first);
         assert!(text(&symbolicate(&[&path]).stdout).contains("parse"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+        let inspected = command.args(["--inspect", &path]).output().unwrap();
+        let inspected = text(&inspected.stdout);
+        let (first_line, rest) = inspected.split_once('\n').expect("lines");
+        assert!(first_line.starts_with(&path), "{inspected}");
+        let size = format!(
+            "packed by {}: {} bytes in it",
+            if ending == "gz" { "gzip" } else { "zstd" },
+            first.len()
+        );
+        for part in [
+            &*size,
+            "id: 00000000-0000-0000-0000-000000000001",
+            "app: till",
+        ] {
+            assert!(rest.contains(part), "{part}: {inspected}");
+        }
         let path = written("many.wedjat", &many);
         assert_eq!(
             text(&symbolicate(&[&path]).stdout)

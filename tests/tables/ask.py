@@ -1,16 +1,14 @@
-"""Runs the SQL of docs/data.md: ask.py PAGE FOLDER EXPECTED [spark]. Each engine and format must give the expected rows.
-
-With WEDJAT_BLESS set, the rows of DuckDB over Parquet become the expected ones.
-"""
+"""Runs the SQL of docs/data.md: ask.py PAGE FOLDER ENGINE,FORMAT... Each must give the answers that Python counts (answers.py)."""
 import os
 import re
 import sys
 
-page, folder, expected, *more = sys.argv[1:]
+from answers import answers, shown
+
+page, folder, *asked = sys.argv[1:]
 blocks = re.findall(r"^```sql,(\S+)\n(.*?)^```", open(page).read(), re.S | re.M)
 questions = [text.strip().rstrip(";") for words, text in blocks if words == "question"]
 assert len(questions) == 5, f"{len(questions)} questions"
-expected = os.path.abspath(expected)
 os.chdir(folder)
 
 
@@ -42,19 +40,9 @@ def spark(format):
     return [session.sql(question).collect() for question in questions]
 
 
-def shown(rows):
-    def text(value):
-        whole = not isinstance(value, (str, bool)) and hasattr(value, "__float__")
-        return "-" if value is None else f"{float(value):g}" if whole else str(value)
-    return "\n\n".join("\n".join(" | ".join(map(text, row)) for row in answer) for answer in rows) + "\n"
-
-
-if os.environ.get("WEDJAT_BLESS"):
-    open(expected, "w").write(shown(duckdb("parquet")))
-wanted = open(expected).read()
+wanted = shown(answers("reports.json"))
 assert all(answer.strip() for answer in wanted.split("\n\n")) and wanted.count("\n\n") == 4, "a question without an answer"
-for ask in [duckdb] + [spark] * ("spark" in more):
-    for format in ["parquet", "ndjson"]:
-        answer = shown(ask(format))
-        assert answer == wanted, f"{ask.__name__}, {format}:\n{answer}\nexpected:\n{wanted}"
-        print(f"{ask.__name__}, {format}: {len(questions)} questions, {answer.count(chr(10))} lines as expected")
+for engine, format in (each.split(",") for each in asked):
+    answer = shown({"duckdb": duckdb, "spark": spark}[engine](format))
+    assert answer == wanted, f"{engine}, {format}:\n{answer}\nexpected:\n{wanted}"
+    print(f"{engine}, {format}: {len(questions)} questions, {answer.count(chr(10))} lines as counted")

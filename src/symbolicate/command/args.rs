@@ -154,7 +154,7 @@ pub struct Args {
     #[arg(long, value_name = "AVMA", value_parser = parse_address, requires = "address")]
     pub load_address: Option<u64>,
 
-    /// Print what a debug file or a report holds; - reads a report from standard input
+    /// Print what a debug file or a report holds, also a packed one (.gz, .zst); - reads a report from standard input
     #[arg(long, value_name = "FILE", exclusive = true)]
     pub inspect: Option<PathBuf>,
 

@@ -9,6 +9,7 @@ use addr2line::gimli;
 use walkdir::WalkDir;
 
 use super::reports::readings;
+use super::unpack::{self, Packing};
 use crate::functions::ImageFile as _;
 use crate::report::{self, limits};
 use crate::symbolicate::debug_info::dwarf::DwarfSections;
@@ -64,6 +65,19 @@ fn inspect_bytes(path: &Path, bytes: SharedBytes) -> Result<Inspected, Error> {
     let text = &mut found.text;
     let (name, len) = (path.display().to_string(), bytes.len());
     let _ = writeln!(text, "{}: {len} bytes", plain(&name));
+    let bytes = match Packing::of(&bytes) {
+        Some(packing) => {
+            let unpacked = unpack::unpacked(packing, &bytes);
+            let unpacked = unpacked.map_err(|error| Error::bad_file(path, error))?;
+            let _ = writeln!(
+                text,
+                "  packed by {packing}: {} bytes in it",
+                unpacked.len()
+            );
+            SharedBytes::from(unpacked)
+        }
+        None => bytes,
+    };
     if object_file::looks_like_object(&bytes) {
         for object in object_file::open_bytes(path, bytes)? {
             describe(&object, text);

@@ -22,7 +22,7 @@ use super::findings::{Findings, owner_word};
 use super::{Format, Style};
 use crate::symbolicate::blame::{Blamed, each, each_of};
 use crate::symbolicate::frame::{Stack, Symbolicated, id_text};
-use crate::symbolicate::group::key_text;
+use crate::symbolicate::group::{RECIPE, key_text};
 
 /// Rows that go out together.
 const ROWS: usize = 4096;
@@ -94,8 +94,9 @@ const TEXTS: [&str; 22] = [
 ];
 
 #[rustfmt::skip]
-const NUMBERS: [&str; 7] = [
+const NUMBERS: [&str; 8] = [
     "pid", "duration", "samples", "watched_number", "pool_threads", "pool_at_rest", "pool_stalled",
+    "group_recipe",
 ];
 const FLAGS: [&str; 3] = ["fatal", "ended", "at_least"];
 const LISTS: [&str; 3] = ["stack", "damage", "breadcrumbs"];
@@ -161,6 +162,7 @@ impl Format for Parquet {
                 watched.and_then(|watched| watched.pool),
                 watched.and_then(|watched| watched.at_rest),
                 watched.and_then(|watched| watched.stalled),
+                Some(u64::from(RECIPE)),
             ],
             flags: [
                 event.map(|event| event.fatal),

@@ -6,7 +6,7 @@ use super::seen::identity;
 use super::stack::frame_named;
 use super::{NO_END, normalised};
 use crate::report::time::since_epoch;
-use crate::report::{Event, EventKind, Report, Value};
+use crate::report::{Event, EventKind, Os, Report, Value};
 use crate::symbolicate::frame::{Symbolicated, image_file_name};
 use crate::symbolicate::recorded::ENDED_BY;
 use crate::symbolicate::title::{TitleParts, pattern, shortened};
@@ -100,7 +100,7 @@ impl Member {
             launch: launch.unwrap_or(head.id),
             version: known(&head.app.version),
             device: known(head.device.as_deref().unwrap_or("")),
-            system: known(format!("{} {}", head.os.name, head.os.version).trim()),
+            system: known(&system(&head.os)),
         }
     }
 }
@@ -160,6 +160,16 @@ fn ended_by(event: &Event) -> Option<&str> {
         Value::Text(word) if key == ENDED_BY => Some(word.as_str()),
         _ => None,
     })
+}
+
+/// The system and its version. Apple's crash reports have the old name of iOS.
+fn system(os: &Os) -> String {
+    let name = if os.name == "iPhone OS" {
+        "iOS"
+    } else {
+        &os.name
+    };
+    format!("{name} {}", os.version).trim().to_owned()
 }
 
 /// Returns the name under which groups count a version or a device.

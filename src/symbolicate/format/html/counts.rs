@@ -66,7 +66,7 @@ impl OverDays {
         for (at, bar) in bars {
             let height = (10.0 * bar as f64 / most).max(0.6);
             let top = 10.0 - height;
-            let day = day_text(self.first + at * self.width);
+            let day = self.bar_text(self.first + at * self.width);
             let _ = writeln!(
                 svg,
                 "<rect class=\"c0\" x=\"{at}.1\" y=\"{top:.2}\" width=\".8\" height=\"{height:.2}\"><title>{day}: {}</title></rect>",
@@ -77,16 +77,20 @@ impl OverDays {
         svg
     }
 
+    /// The days of the bar that begins at `day`.
+    fn bar_text(&self, day: u64) -> String {
+        match self.width {
+            1 => day_text(day),
+            days => format!("{days} days from {}", day_text(day)),
+        }
+    }
+
     /// The ends of the axis below a picture.
     pub fn axis(&self) -> String {
-        let width = match self.width {
-            1 => String::new(),
-            days => format!("a bar is {days} days"),
-        };
         match self.last {
             0 => String::new(),
             last => format!(
-                "<p class=\"axis\"><span>{}</span><span>{width}</span><span>{}</span></p>",
+                "<p class=\"axis\"><span>{}</span><span>{}</span></p>",
                 day_text(self.first),
                 day_text(last)
             ),

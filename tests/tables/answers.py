@@ -1,0 +1,88 @@
+"""The answers to the five questions of docs/data.md, counted in plain Python from the document of `--format json`.
+
+It shares no SQL and no table with what it is compared to; `shown` is how both are printed.
+"""
+import collections
+import datetime
+import json
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+
+
+def answers(path):
+    reports = unique(json.load(open(path)))
+    groups = collections.defaultdict(list)
+    for report in reports:
+        groups[report["group"]].append(report)
+    return [hurt(groups), began(groups), devices(groups), screens(reports), files(reports)]
+
+
+def unique(reports):
+    """Each report once; one without an id is no copy of another. `who` is the launch, or else the report."""
+    seen, kept = set(), []
+    for at, report in enumerate(reports):
+        own = at if report["id"] == NOBODY else report["id"]
+        copy = (own, report["time"], report["group"])
+        if copy not in seen:
+            seen.add(copy)
+            kept.append({**report, "own": own, "who": own if report["launch"] == NOBODY else report["launch"]})
+    return kept
+
+
+def title(group):
+    return max(report["title"] for report in group)
+
+
+def hurt(groups):
+    rows = []
+    for bug, group in groups.items():
+        times = [report["duration"] for report in group if report["duration"] is not None]
+        seconds = sum(times) / 1e9 if times else None
+        launches, ended = {report["who"] for report in group}, {report["who"] for report in group if report["ended"]}
+        rows.append((-len(ended), -(seconds or -1), -len(group), bug, (title(group), len(launches), len(group), len(ended), seconds)))
+    return [row[-1] for row in sorted(rows, key=lambda row: row[:-1])][:10]
+
+
+def began(groups):
+    rows = []
+    for bug, group in groups.items():
+        timed = sorted((report for report in group if report["time"]), key=lambda report: report["time"])
+        if timed:
+            day = datetime.datetime.fromtimestamp(timed[0]["time"] // 10**9, datetime.timezone.utc).date()
+            rows.append((day, title(timed), bug, (title(timed), timed[0]["app"]["version"], timed[-1]["app"]["version"], day)))
+    return [row[-1] for row in sorted(rows, key=lambda row: row[:-1])]
+
+
+def devices(groups):
+    rows = []
+    for bug, group in groups.items():
+        counts = collections.defaultdict(list)
+        for report in group:
+            counts[report["device"]].append(report)
+        rows += [(-len(of), title(of), device or "~", bug, (title(of), device, len(of))) for device, of in counts.items()]
+    return [row[-1] for row in sorted(rows, key=lambda row: row[:-1])][:10]
+
+
+def screens(reports):
+    keys = [((report["context"] or {}).get("keys") or {}).get("screen") for report in reports]
+    counts = collections.Counter(key for key in keys if key is not None)
+    return sorted(counts.items(), key=lambda row: (-row[1], row[0]))
+
+
+def files(reports):
+    owners, lines = collections.defaultdict(set), {}
+    for report in (report for report in reports if report["ended"] and report["thread"] is not None):
+        for at in report["threads"][report["thread"]]["frames"]:
+            for frame in report["frames"][at]["frames"]:
+                if frame["owner"] == "app" and frame["file"]:
+                    owners[frame["file"]].add(report["own"])
+                    lines.setdefault(frame["file"], []).append(frame["line"])
+    rows = [(file, len(own), min((line for line in lines[file] if line is not None), default=None)) for file, own in owners.items()]
+    return sorted(rows, key=lambda row: (-row[1], row[0]))
+
+
+def shown(rows):
+    def text(value):
+        whole = not isinstance(value, (str, bool)) and hasattr(value, "__float__")
+        return "-" if value is None else f"{float(value):g}" if whole else str(value)
+    return "\n\n".join("\n".join(" | ".join(map(text, row)) for row in answer) for answer in rows) + "\n"
