@@ -26,7 +26,6 @@ mod wire;
 mod write;
 
 pub use bytes::to_bytes;
-#[cfg(feature = "symbolicate")]
 pub(crate) use checksum::crc32;
 #[cfg(any(target_os = "linux", feature = "symbolicate"))]
 pub(crate) use checksum::text_hash;
