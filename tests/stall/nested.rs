@@ -1,6 +1,8 @@
 //! The detector over timelines with loops within loops, forgotten `end`s, late first events and stops of the whole process:
 //! each freeze is one stall of its own length, nothing else is one, and the watchdog does not wake for nothing.
 
+use std::time::Duration;
+
 use crate::simulated::{MS, Random, Simulation, Step, nanos};
 use wedjat::Stall;
 use wedjat::trigger::stall::{Class, How, Reason};
@@ -141,6 +143,25 @@ fn a_launch_that_is_over_within_the_first_turn_makes_no_launch_stall_of_what_com
     let stalls = &simulation.outcome.stalls;
     assert_eq!(stalls.len(), 1, "{stalls:?}");
     assert_eq!(stalls[0].class, Class::Busy);
+}
+
+#[test]
+fn a_launch_within_its_limit_is_not_counted_to_the_turn_that_ends_it() {
+    let stall = Stall::default().launch(Duration::from_secs(20));
+    for (rest, count) in [(100, 0), (400, 1)] {
+        for launch in [10, 700, 1_530] {
+            let mut simulation = Simulation::new(&stall, 0, 300_000, launch);
+            simulation.run(&[Step::Begin, Step::Computes(launch * MS), Step::Launched]);
+            simulation.run(&[Step::Computes(rest * MS), Step::End]);
+            simulation.run(&[Step::Idle(2_000 * MS)]);
+            let found = lengths(&simulation);
+            assert_eq!(found.len(), count, "{launch}: {found:?}");
+            assert!(
+                found.iter().all(|found| found.abs_diff(rest) <= 51),
+                "{found:?}"
+            );
+        }
+    }
 }
 
 #[test]

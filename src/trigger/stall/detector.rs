@@ -180,7 +180,13 @@ impl Detector {
     ) -> Decision {
         let tolerance = self.tolerance();
         // A launch that is a stall already stays one.
-        episode.launch &= !observation.launched || episode.stalled;
+        if episode.launch && observation.launched && !episode.stalled {
+            episode.launch = false;
+            if self.launch > self.threshold() && observation.beat != Beat::NONE {
+                // The launch had a longer limit of its own; the rest of its turn is measured by itself.
+                episode = self.episode_from(&self.last, self.last.now, false);
+            }
+        }
         if observation.launched && observation.beat == Beat::NONE {
             return self.at_rest(episode, observation, now, interval, steps);
         }
