@@ -152,10 +152,8 @@ fn profile_every(microseconds: i64) {
         it_value: time,
     };
     // SAFETY: the struct lives across the call.
-    assert_eq!(
-        unsafe { libc::setitimer(libc::ITIMER_PROF, &timer, null_mut()) },
-        0
-    );
+    let result = unsafe { libc::setitimer(libc::ITIMER_PROF, &timer, null_mut()) };
+    assert_eq!(result, 0);
 }
 
 /// The signals pending for a thread alone.
