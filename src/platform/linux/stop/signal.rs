@@ -19,7 +19,7 @@ static TAKEN: AtomicU64 = AtomicU64::new(0);
 /// Installs the handler, once a process, and returns its signal. That is `wanted`, or else the first real-time signal
 /// from `SIGRTMIN + 4` on without a handler. Later calls return the one in use.
 ///
-/// It stays installed until [`uninstall`], since an answer may come at any time later. Without the handler the
+/// It stays installed until `uninstall`, since an answer may come at any time later. Without the handler the
 /// signal's default action would end the process.
 pub fn install(wanted: Option<i32>) -> Result<i32, SystemError> {
     let installed = SIGNAL.load(Ordering::Relaxed);
