@@ -129,7 +129,7 @@ fn came() -> [u64; 3] {
 }
 
 extern "C" fn count(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel gives a valid siginfo; the calls are async-signal-safe.
+    // SAFETY: the kernel passes a valid siginfo; the calls are async-signal-safe.
     let (code, is_masked) = unsafe {
         let mut now: libc::sigset_t = std::mem::zeroed();
         libc::pthread_sigmask(libc::SIG_BLOCK, null(), &mut now);

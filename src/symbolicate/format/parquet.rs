@@ -310,7 +310,7 @@ fn batch(rows: &[Row]) -> io::Result<RecordBatch> {
     RecordBatch::try_from_iter_with_nullable(columns).map_err(io::Error::other)
 }
 
-/// The fields of a frame, and one more behind them.
+/// The fields of a frame, and one more after them.
 fn frame_fields(more: Option<(&'static str, DataType)>) -> Fields {
     let fields = [
         ("function", DataType::Utf8),

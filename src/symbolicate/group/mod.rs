@@ -38,6 +38,7 @@ const GROUPS: usize = 1 << 16;
 const KINDS: usize = 64;
 /// The name under which further versions, devices and systems count.
 pub(crate) const OTHERS: &str = "others";
+pub(crate) const NANOS_OF_A_DAY: u64 = 86_400_000_000_000;
 /// Days of which a group counts its reports.
 pub const DAYS: usize = 366;
 
@@ -217,8 +218,6 @@ impl Groups {
         }
     }
 }
-
-const NANOS_OF_A_DAY: u64 = 86_400_000_000_000;
 
 fn tally(counts: &mut BTreeMap<String, u64>, what: &str) {
     if let Some(count) = counts.get_mut(what) {

@@ -6,13 +6,12 @@ use std::fmt::Write as _;
 
 use crate::symbolicate::format::facts::{count, date_time};
 use crate::symbolicate::format::plain::escape;
-use crate::symbolicate::group::{Group, OTHERS};
+use crate::symbolicate::group::{Group, NANOS_OF_A_DAY, OTHERS};
 
 /// Bars of a picture over days; of a longer time several days share one.
 const BARS: u64 = 60;
 /// Rows of a picture by version, device, system or ending.
 const ROWS: usize = 6;
-const NANOS_OF_A_DAY: u64 = 86_400_000_000_000;
 
 /// The days of all groups on a page: their pictures have one axis, so that they can be compared.
 #[derive(Debug)]

@@ -22,11 +22,8 @@ pub(super) fn write(
     examples: &Examples,
     top: Option<usize>,
 ) -> io::Result<()> {
-    let shown = groups.top(top.unwrap_or(GROUPS));
-    let ranked = match top {
-        Some(_) => shown.clone(),
-        None => groups.top(usize::MAX),
-    };
+    let ranked = groups.top(top.unwrap_or(usize::MAX));
+    let shown = &ranked[..ranked.len().min(top.unwrap_or(GROUPS))];
     let of_groups = ranked
         .iter()
         .filter_map(|group| examples.of_group(group.key));
@@ -38,7 +35,7 @@ pub(super) fn write(
     };
     let whole = of_groups.len() + others.len();
     out.write_all(head(groups, shown.len(), whole).as_bytes())?;
-    out.write_all(overview(groups, &shown, examples).as_bytes())?;
+    out.write_all(overview(groups, shown, examples).as_bytes())?;
     if whole > 0 {
         out.write_all(b"<h2>Reports in whole</h2>\n")?;
     }
