@@ -1,11 +1,13 @@
 //! A stall that waits for a lock names the thread that holds it, for every kind of mutex whose memory
 //! says so; and says that no owner is known where it does not, or where what it says cannot be true.
 
-use crate::stall_support;
 use std::cell::UnsafeCell;
+use std::path::Path;
 use std::sync::Barrier;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::stall_support;
+use crate::stall_support::deadline::PATIENCE;
 use crate::stall_support::{DISTURBED, is_child, start, tell_all_starved, undisturbed};
 use wedjat::report::Report;
 use wedjat::{Monitor, Stall};
@@ -61,13 +63,28 @@ impl Mutex {
 const HOLDER: &str = "the holder";
 
 #[inline(never)]
-fn holds_it(mutex: &Mutex, ready: &Barrier) {
+fn holds_it(mutex: &Mutex, ready: &Barrier, folder: &Path) {
     mutex.lock();
-    println!("holder {}", stall_support::own_tid());
+    let holder = stall_support::own_tid() as u64;
+    println!("holder {holder}");
     ready.wait();
-    // Until its stack is taken, behind the names of the watched thread's: slow in a debug build on a busy machine.
-    std::thread::sleep(Duration::from_millis(2500));
+    // Until its stack is in the report: seconds, in a debug build on a busy machine.
+    let begin = Instant::now();
+    while !being_written(folder).is_some_and(|report| has_function(&report, holder, "holds_it"))
+        && begin.elapsed() < PATIENCE
+    {
+        std::thread::sleep(Duration::from_millis(50));
+    }
     mutex.unlock();
+}
+
+/// What there is by now of the report of the stall that lasts.
+fn being_written(folder: &Path) -> Option<Report> {
+    let mut files = std::fs::read_dir(folder).unwrap();
+    let is_partial = |path: &Path| path.extension().is_some_and(|ending| ending == "partial");
+    let path = files.find_map(|file| Some(file.ok()?.path()).filter(|path| is_partial(path)))?;
+    let reading = wedjat::report::read(&std::fs::read(path).ok()?).ok()?;
+    Some(reading.report)
 }
 
 #[inline(never)]
@@ -81,8 +98,9 @@ fn play(test: &str, mutex: impl Fn() -> Mutex, lie: Option<i32>, check: impl Fn(
     let folder = |pid| std::env::temp_dir().join(format!("wedjat-locks-{pid}-{test}"));
     if is_child() {
         let mutex = mutex();
+        let folder = folder(std::os::unix::process::parent_id());
         let monitor = Monitor::builder("Locks", "1")
-            .directory(folder(std::os::unix::process::parent_id()))
+            .directory(&folder)
             .stall(Stall::default())
             .names(true)
             .install()
@@ -94,7 +112,7 @@ fn play(test: &str, mutex: impl Fn() -> Mutex, lie: Option<i32>, check: impl Fn(
         std::thread::scope(|scope| {
             let worker = std::thread::Builder::new().name(HOLDER.to_owned());
             worker
-                .spawn_scoped(scope, || holds_it(&mutex, &ready))
+                .spawn_scoped(scope, || holds_it(&mutex, &ready, &folder))
                 .unwrap();
             ready.wait();
             if let Some(lie) = lie {
