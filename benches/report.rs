@@ -14,6 +14,7 @@ use std::io::Write;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use report_support::{Lengths, Shape, stall_report};
+use wedjat::new;
 use wedjat::report::{self, Found, RawFrame, ReportWriter, ThreadView};
 
 fn reports(c: &mut Criterion) {
@@ -49,10 +50,12 @@ fn reports(c: &mut Criterion) {
 
 /// A stack, and breadcrumbs, of which only a part goes into the buffer.
 fn what_does_not_fit(c: &mut Criterion) {
-    let frame = |index: u64| RawFrame {
-        pc: 0x7fff_1234_0000 + 64 * index,
-        found: Found::UnwindInfo,
-        image: (index % 40) as u32,
+    let frame = |index: u64| {
+        new!(RawFrame {
+            pc: 0x7fff_1234_0000 + 64 * index,
+            found: Found::UnwindInfo,
+            image: (index % 40) as u32,
+        })
     };
     let frames: Vec<RawFrame> = (0..20_000).map(frame).collect();
     let registers: Vec<(&str, u64)> = (0..20).map(|_| ("rax", u64::MAX)).collect();

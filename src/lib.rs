@@ -63,10 +63,10 @@
 #[macro_use]
 mod macros;
 
-#[cfg(feature = "internals")]
+#[cfg(feature = "__internals")]
 #[doc(hidden)]
 pub mod capture;
-#[cfg(not(feature = "internals"))]
+#[cfg(not(feature = "__internals"))]
 mod capture;
 pub mod context;
 #[cfg(feature = "ffi")]
@@ -87,10 +87,10 @@ pub mod load {
     pub use crate::trigger::{CpuLoad, MemoryLoad, SlowFrames};
 }
 mod monitor;
-#[cfg(feature = "internals")]
+#[cfg(feature = "__internals")]
 #[doc(hidden)]
 pub mod platform;
-#[cfg(not(feature = "internals"))]
+#[cfg(not(feature = "__internals"))]
 mod platform;
 mod recorder;
 pub mod report;
@@ -122,10 +122,10 @@ pub mod threads {
     pub use crate::monitor::{ThreadWatch, enter};
     pub use crate::trigger::pause::{MayBlock, Polls, begin, end, id, may_block, polls};
 }
-#[cfg(feature = "internals")]
+#[cfg(feature = "__internals")]
 #[doc(hidden)]
 pub mod trigger;
-#[cfg(not(feature = "internals"))]
+#[cfg(not(feature = "__internals"))]
 mod trigger;
 pub mod unwind;
 mod vitals;

@@ -38,6 +38,23 @@ macro_rules! settings {
     };
 }
 
+/// A value of a struct that later versions may add fields to: its default, or another one, with these fields.
+#[cfg(feature = "__internals")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! new {
+    ($type:ty { $($field:ident $(: $value:expr)?),* $(,)? }) => {
+        $crate::new!($type { $($field $(: $value)?,)* ..<$type>::default() })
+    };
+    ($type:ty { $($field:ident $(: $value:expr)?),*, ..$base:expr }) => {{
+        let mut value: $type = $base;
+        $($crate::new!(@set value, $field $(, $value)?);)*
+        value
+    }};
+    (@set $to:ident, $field:ident, $value:expr) => { $to.$field = $value };
+    (@set $to:ident, $field:ident) => { $to.$field = $field };
+}
+
 /// Defines an enum of which each variant has a word: in a report, or in what is made of one.
 macro_rules! words {
     ($(#[$attribute:meta])* pub enum $name:ident {

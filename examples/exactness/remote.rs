@@ -177,10 +177,7 @@ fn load(
         let section = file.section_by_name(name)?;
         let (start, length) = section.file_range()?;
         let bytes = all.slice(start as usize..(start + length) as usize)?;
-        Some(Section {
-            svma: section.address(),
-            bytes,
-        })
+        Some(Section::new(section.address(), bytes))
     };
     let range = |section: &Section| section.svma..section.svma + section.bytes.len() as u64;
     let code = file

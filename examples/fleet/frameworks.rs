@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use object::{Object, ObjectSymbol, SymbolKind};
+use wedjat::new;
 use wedjat::report::{
     AppView, ClosedBy, EventKind, EventView, Found, HeadView, ImageView, OsView, RawFrame,
     ReportWriter, ThreadView, WalkEnd,
@@ -192,14 +193,14 @@ fn report(
             let functions = &version[image].functions;
             let (start, size) = functions[random.below(functions.len())];
             let offset = random.below(size as usize) as u64;
-            RawFrame {
+            new!(RawFrame {
                 pc: base(image) + start + offset,
                 found: match at {
                     0 => Found::Context,
                     _ => Found::UnwindInfo,
                 },
                 image: image as u32,
-            }
+            })
         })
         .collect();
     let thread = ThreadView {

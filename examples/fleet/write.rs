@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use wedjat::new;
 use wedjat::report::{
     AppView, ClosedBy, EventKind, EventView, Found, HeadView, ImageView, OsView, RawFrame,
     ReportWriter, SampleView, StallEndView, ThreadView, ThresholdsView, WalkEnd,
@@ -298,10 +299,8 @@ impl Report<'_> {
         frames.push((libc + 0x2_724a, 1));
         frames.push((libc + 0x2_7305, 1));
         self.frames += frames.len() as u64;
-        let raw = frames
-            .into_iter()
-            .enumerate()
-            .map(|(at, (pc, image))| RawFrame {
+        let raw = frames.into_iter().enumerate().map(|(at, (pc, image))| {
+            new!(RawFrame {
                 pc,
                 found: if at == 0 {
                     Found::Context
@@ -309,7 +308,8 @@ impl Report<'_> {
                     Found::UnwindInfo
                 },
                 image,
-            });
+            })
+        });
         raw.collect()
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use wedjat::new;
 use wedjat::report::{Found, Frame, Image, Report, Thread};
 use wedjat::symbolicate::{Addresses, DebugFiles, Symbolicator};
 
@@ -43,21 +44,18 @@ fn look() {
     let mut report = Report::default();
     let ids: Vec<Vec<u8>> = files.ids().map(<[u8]>::to_vec).collect();
     for (id, index) in ids.into_iter().take(4).zip(0..) {
-        report.images.push(Image {
-            id,
-            size: u64::MAX,
-            ..Image::default()
-        });
-        let frame = |pc| Frame {
-            pc,
-            found: Found::UnwindInfo,
-            image: Some(index),
-            name: None,
+        report.images.push(new!(Image { id, size: u64::MAX }));
+        let frame = |pc| {
+            new!(Frame {
+                pc,
+                found: Found::UnwindInfo,
+                image: Some(index),
+                name: None,
+            })
         };
-        report.threads.push(Thread {
+        report.threads.push(new!(Thread {
             frames: places().map(frame).collect(),
-            ..Thread::default()
-        });
+        }));
     }
     Symbolicator::new(files).symbolicate(report);
 }

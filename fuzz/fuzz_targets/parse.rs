@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wedjat::report::{self, Report, Redact};
+use wedjat::report::{self, Redact, Report};
 
 fuzz_target!(|bytes: &[u8]| {
     let survey = report::survey(bytes);

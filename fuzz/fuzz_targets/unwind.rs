@@ -4,7 +4,7 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use wedjat::unwind::{
-    Arch, Bytes, Images, LoadedImage, Memory, Missing, Registers, Section, StackCopy, Unwinder,
+    Arch, Images, LoadedImage, Memory, Missing, Registers, Section, StackCopy, Unwinder,
 };
 
 #[derive(Arbitrary, Debug)]
@@ -46,10 +46,7 @@ fuzz_target!(|input: Input| {
     };
     let images = input.images.into_iter().take(4).map(|image| {
         let stated = u64::from(image.stated);
-        let section = |bytes: Vec<u8>, at: u64| Section {
-            svma: stated.wrapping_add(at),
-            bytes: Bytes::from(bytes),
-        };
+        let section = |bytes: Vec<u8>, at: u64| Section::new(stated.wrapping_add(at), bytes);
         let any = LoadedImage::new("any", u64::from(image.base), stated, u64::from(image.size))
             .with_arch(arch)
             .with_entry(u64::from(image.entry))

@@ -7,6 +7,7 @@ mod any_report;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
+use wedjat::new;
 use wedjat::report::*;
 
 #[derive(Debug)]
@@ -121,11 +122,14 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
         launch: head.launch,
         time: head.time,
         clock: head.clock,
-        app: AppView { name: &head.app.name, version: &head.app.version },
+        app: AppView {
+            name: &head.app.name,
+            version: &head.app.version,
+        },
         os: OsView {
             name: &head.os.name,
             version: &head.os.version,
-            build: head.os.build.as_deref()
+            build: head.os.build.as_deref(),
         },
         device: head.device.as_deref(),
         arch: &head.arch,
@@ -140,16 +144,19 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             name: &signal.name,
             code: signal.code,
             code_name: signal.code_name.as_deref(),
-            address: signal.address });
+            address: signal.address,
+        });
         let thresholds = event.thresholds.as_ref().map(|found| ThresholdsView {
             timeout: found.timeout,
-            strikes: found.strikes });
+            strikes: found.strikes,
+        });
         let watched = event.watched.as_ref().map(|found| WatchedView {
             name: &found.name,
             number: found.number,
             pool: found.pool,
             at_rest: found.at_rest,
-            stalled: found.stalled });
+            stalled: found.stalled,
+        });
         let view = EventView {
             kind: event.kind,
             fatal: event.fatal,
@@ -161,7 +168,8 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             class: event.class.as_deref(),
             thresholds,
             thread: event.thread,
-            watched };
+            watched,
+        };
         writer.section(&view).expect(all_went);
     }
     for thread in &report.threads {
@@ -183,7 +191,11 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             frames: &raw(&thread.frames),
             end: thread.end,
             omitted: thread.omitted,
-            tasks: RawChains { chains: &chains, callers: &callers } };
+            tasks: RawChains {
+                chains: &chains,
+                callers: &callers,
+            },
+        };
         writer.section(&view).expect(all_went);
     }
     for image in &report.images {
@@ -194,7 +206,8 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             stated: image.stated,
             size: image.size,
             arch: image.arch.as_deref(),
-            text_hash: image.text_hash.as_deref() };
+            text_hash: image.text_hash.as_deref(),
+        };
         writer.section(&view).expect(all_went);
     }
     for sample in &report.samples {
@@ -206,7 +219,12 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             keep: sample.keep,
             frames: &raw(&sample.frames),
             omitted: sample.omitted,
-            tasks: RawChains { chains: &chains, callers: &callers }, ..SampleView::default() };
+            tasks: RawChains {
+                chains: &chains,
+                callers: &callers,
+            },
+            ..SampleView::default()
+        };
         writer.section(&view).expect(all_went);
     }
     if let Some(vitals) = &report.vitals {
@@ -215,14 +233,14 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
                 process: cpu.process,
                 watchdog: cpu.watchdog,
                 device: cpu.device,
-                cores: cpu.cores
+                cores: cpu.cores,
             }),
             memory: vitals.memory.as_ref().map(|memory| MemoryView {
                 resident: memory.resident,
                 footprint: memory.footprint,
                 peak: memory.peak,
                 device_total: memory.device_total,
-                device_free: memory.device_free
+                device_free: memory.device_free,
             }),
             frame_rate: vitals.frame_rate,
             uptime: vitals.uptime,
@@ -230,7 +248,7 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             launch_kind: vitals.launch_kind.as_deref(),
             battery: vitals.battery,
             thermal: vitals.thermal.as_deref(),
-            low_power: vitals.low_power
+            low_power: vitals.low_power,
         };
         writer.section(&view).expect(all_went);
     }
@@ -260,7 +278,8 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             of: &near.of,
             at: near.at,
             bytes: &near.bytes,
-            text: near.text.as_deref() };
+            text: near.text.as_deref(),
+        };
         writer.section(&view).expect(all_went);
     }
     if let Some(capture) = &report.capture {
@@ -270,7 +289,8 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             bytes: capture.bytes,
             samples: capture.samples,
             cut: capture.cut.as_ref().map(|_| "budget"),
-            unanswered: capture.unanswered };
+            unanswered: capture.unanswered,
+        };
         writer.section(&view).expect(all_went);
     }
     if let Some(loss) = &report.loss {
@@ -279,7 +299,9 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             .iter()
             .map(|(reason, count)| (reason.as_str(), *count))
             .collect();
-        writer.section(&LossView { counts: &counts }).expect(all_went);
+        writer
+            .section(&LossView { counts: &counts })
+            .expect(all_went);
     }
     if let Some(end) = &report.stall_end {
         writer
@@ -287,7 +309,8 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
                 duration: end.duration,
                 how: &end.how,
                 class: end.class.as_deref(),
-                reason: end.reason.as_deref() })
+                reason: end.reason.as_deref(),
+            })
             .expect(all_went);
     }
 }
@@ -312,10 +335,12 @@ fn raw(frames: &[Frame]) -> Vec<RawFrame> {
     let image = |frame: &Frame| frame.image.unwrap_or(RawFrame::NO_IMAGE);
     frames
         .iter()
-        .map(|frame| RawFrame {
-            pc: frame.pc,
-            found: frame.found,
-            image: image(frame),
+        .map(|frame| {
+            new!(RawFrame {
+                pc: frame.pc,
+                found: frame.found,
+                image: image(frame),
+            })
         })
         .collect()
 }

@@ -106,6 +106,6 @@ impl Segments {
             }),
         };
         let bytes = bytes.filter(|bytes| !bytes.is_empty())?;
-        Some(Section { svma, bytes })
+        Some(Section::new(svma, bytes))
     }
 }

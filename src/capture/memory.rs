@@ -2,6 +2,7 @@
 
 /// The reason why a word could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Missing {
     /// It is after the end of the copy.
     Truncated,

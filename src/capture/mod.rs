@@ -41,5 +41,5 @@ pub use unwind::{Unwinder, Walk};
 /// place need an alternate stack of this size beyond what the kernel puts there
 /// (`getauxval(AT_MINSIGSTKSZ)`). The most that was measured is 57,376 bytes, built without optimisation, with no
 /// rule known before and a signal's frame on the way.
-#[cfg(feature = "internals")]
+#[cfg(feature = "__internals")]
 pub const STACK_NEED: usize = 64 << 10;

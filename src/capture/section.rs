@@ -60,6 +60,7 @@ impl std::fmt::Debug for Bytes {
 
 /// A section: its link-time address (svma), and its bytes.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Section {
     /// Its address in the file.
     pub svma: u64,
@@ -68,6 +69,14 @@ pub struct Section {
 }
 
 impl Section {
+    /// A section at this address in the file.
+    pub fn new(svma: u64, bytes: impl Into<Bytes>) -> Section {
+        Section {
+            svma,
+            bytes: bytes.into(),
+        }
+    }
+
     /// The part of it from this svma on, of at most `length` bytes.
     pub(crate) fn at(&self, svma: u64, length: usize) -> Option<&[u8]> {
         let start = usize::try_from(svma.checked_sub(self.svma)?).ok()?;

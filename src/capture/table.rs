@@ -207,17 +207,15 @@ impl Drop for ImagesGuard {
 /// From what dyld has mapped: `__TEXT` in place, which its owner keeps loaded.
 #[cfg(target_vendor = "apple")]
 fn loaded(facts: ImageFacts) -> LoadedImage {
-    let text = facts.text.map(|text| Section {
-        svma: text.svma,
-        bytes: Bytes::new(text.bytes),
-    });
+    let text = facts
+        .text
+        .map(|text| Section::new(text.svma, Bytes::new(text.bytes)));
     let part = |range: std::ops::Range<u64>| {
         let text = text.as_ref()?;
         let start = usize::try_from(range.start.checked_sub(text.svma)?).ok()?;
         let length = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
         let bytes = text.bytes.slice(start..start.checked_add(length)?)?;
-        let svma = range.start;
-        Some(Section { svma, bytes })
+        Some(Section::new(range.start, bytes))
     };
     let base = facts.slide.wrapping_add(facts.svma.start);
     let size = facts.svma.end.saturating_sub(facts.svma.start);

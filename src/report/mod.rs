@@ -2,8 +2,17 @@
 //!
 //! A report is a stream of MessagePack values, each `[kind, map]`: `docs/report-format.md` is its
 //! specification. Every type is plain data. A key that this version does not know is kept in `extra`: reading and
-//! writing again loses nothing. Sections gain fields in minor versions. So build one with `..Default::default()`, and
-//! take one apart with `..`.
+//! writing again loses nothing. Sections gain fields in minor versions. So build one from its
+//! default, and take one apart with `..`:
+//!
+//! ```
+//! # use wedjat::report::{Frame, Thread};
+//! let mut thread = Thread::default();
+//! thread.id = 7;
+//! thread.frames.push(Frame::new(0x1_0000_4000));
+//! let Thread { id, frames, .. } = thread;
+//! # assert_eq!((id, frames[0].pc), (7, 0x1_0000_4000));
+//! ```
 
 mod bytes;
 mod checksum;
@@ -11,10 +20,10 @@ mod damage;
 pub(crate) mod edit;
 pub mod limits;
 pub(crate) mod model;
-#[cfg(feature = "internals")]
+#[cfg(feature = "__internals")]
 #[doc(hidden)]
 pub mod name;
-#[cfg(not(feature = "internals"))]
+#[cfg(not(feature = "__internals"))]
 pub(crate) mod name;
 mod read;
 mod redact;
@@ -43,8 +52,8 @@ pub(crate) use redact::{UserNames, redact_names};
 pub use stream::ReportReader;
 pub(crate) use wire::section::{Stacked, With};
 // The recorder's side of the format.
-#[cfg(feature = "internals")]
+#[cfg(feature = "__internals")]
 #[doc(hidden)]
 pub use {edit::Survey, edit::survey, write::*};
-#[cfg(not(feature = "internals"))]
+#[cfg(not(feature = "__internals"))]
 pub(crate) use {edit::survey, write::*};

@@ -77,7 +77,7 @@ words! {
 /// let mut report = ReportWriter::new(&mut buffer, &mut file);
 /// report.section(&HeadView { app: AppView { name: "MyApp", ..Default::default() }, pid: 7, ..Default::default() })?;
 /// report.section(&EventView { kind: EventKind::Stall, ..Default::default() })?;
-/// let frames = [RawFrame { pc: 0x1_0000_4000, found: Found::Context, image: 0 }];
+/// let frames = [wedjat::new!(RawFrame { pc: 0x1_0000_4000, found: Found::Context, image: 0 })];
 /// report.section(&ThreadView { id: 7, main: true, frames: &frames, ..Default::default() })?;
 /// report.section(&ImageView { name: "/usr/bin/myapp", id: &[1; 16], base: 0x1_0000_0000, ..Default::default() })?;
 /// report.finish(ClosedBy::Writer)?;
@@ -95,7 +95,7 @@ pub struct ReportWriter<'b, S> {
 
 impl<'b, S: Sink> ReportWriter<'b, S> {
     /// A writer of a new report. The buffer should hold at least 4 KiB.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "__internals")]
     pub fn new(buffer: &'b mut [u8], sink: S) -> ReportWriter<'b, S> {
         ReportWriter::resume(buffer, sink, 0, 0)
     }
@@ -129,7 +129,7 @@ impl<'b, S: Sink> ReportWriter<'b, S> {
     }
 
     /// The sink that the bytes go to.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "__internals")]
     pub fn sink(&mut self) -> &mut S {
         &mut self.sink
     }

@@ -73,7 +73,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A name of any language in its source form, as frames have it: for the fuzzer.
-#[cfg(feature = "internals")]
+#[cfg(feature = "__internals")]
 #[doc(hidden)]
 pub fn demangled(name: &str) -> String {
     debug_info::demangle::demangle(name).into_owned()

@@ -18,7 +18,7 @@ mod tests;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
-#[cfg(feature = "internals")]
+#[cfg(feature = "__internals")]
 pub use registry::THREADS;
 pub(crate) use registry::as_recorder;
 pub(crate) use registry::{Refusal, Registry, WatchedMember};

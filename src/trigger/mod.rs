@@ -20,7 +20,7 @@ pub(crate) mod watched_thread;
 mod worker;
 
 pub use crash::Crash;
-#[cfg(all(feature = "internals", target_os = "linux"))]
+#[cfg(all(feature = "__internals", target_os = "linux"))]
 pub use crash::set_phase_hook;
 pub use heartbeat::{Busy, Heartbeat};
 pub use load::{CpuLoad, MemoryLoad, SlowFrames};

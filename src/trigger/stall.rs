@@ -33,5 +33,5 @@ pub use observation::{Decision, Held, Next, Observation};
 pub use outcome::{Class, How, Reason, StallEndInfo, StallInfo};
 pub use settings::Stall;
 
-#[cfg(feature = "internals")]
+#[cfg(feature = "__internals")]
 pub use crate::platform::gauge::Waits;

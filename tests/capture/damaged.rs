@@ -1,7 +1,7 @@
 //! `__unwind_info` with each of its bytes changed: walks end, and none panics.
 
 use wedjat::unwind::{
-    Arch, Bytes, Found, Images, LoadedImage, Registers, RuleSource, Section, StackCopy, Unwinder,
+    Arch, Found, Images, LoadedImage, Registers, RuleSource, Section, StackCopy, Unwinder,
 };
 
 const BASE: u64 = 0x1_0000_0000;
@@ -49,14 +49,10 @@ fn code(arch: Arch) -> Vec<u8> {
 }
 
 fn images(arch: Arch, table: Vec<u8>) -> Images {
-    let section = |svma, bytes: Vec<u8>| Section {
-        svma,
-        bytes: Bytes::from(bytes),
-    };
     let image = LoadedImage::new("app", BASE, BASE, 0x4000)
         .with_arch(arch)
-        .with_text(section(BASE + 0x1000, code(arch)))
-        .with_unwind_info(section(BASE + 0x3000, table));
+        .with_text(Section::new(BASE + 0x1000, code(arch)))
+        .with_unwind_info(Section::new(BASE + 0x3000, table));
     Images::new(vec![image])
 }
 

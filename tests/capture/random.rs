@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use wedjat::unwind::{
-    Arch, Bytes, Found, Images, LoadedImage, Registers, Section, StackCopy, Unwinder, WalkEnd,
+    Arch, Found, Images, LoadedImage, Registers, Section, StackCopy, Unwinder, WalkEnd,
 };
 
 const BASE: u64 = 0x5500_0000_0000;
@@ -67,13 +67,7 @@ fn eh_frame(functions: &[(bool, u8)], at: u64) -> Vec<u8> {
 fn image(section: Vec<u8>) -> Images {
     let image = LoadedImage::new("synthetic", BASE, 0, 0x100_0000)
         .with_arch(Arch::X86_64)
-        .with_eh_frame(
-            Section {
-                svma: 0x80_0000,
-                bytes: Bytes::from(section),
-            },
-            None,
-        );
+        .with_eh_frame(Section::new(0x80_0000, section), None);
     Images::new(vec![image])
 }
 

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use wedjat::new;
 use wedjat::report::to_bytes;
 use wedjat::report::{Event, EventKind, Found};
 use wedjat::symbolicate::Owner::{self, App, Language, Library};
@@ -243,10 +244,9 @@ fn built_and_run(shop: &Workshop, program: &str) -> (String, Vec<u64>) {
 fn check(shop: &Workshop, (program, stack): (String, Vec<u64>), expected: &[(&str, Owner)]) {
     let frames: Vec<(u64, Found)> = stack.iter().map(|pc| (*pc, Found::UnwindInfo)).collect();
     let mut report = shop.report(&program, &frames);
-    report.event = Some(Event {
+    report.event = Some(new!(Event {
         kind: EventKind::Live,
-        ..Event::default()
-    });
+    }));
     let file = shop.path("report.wedjat");
     std::fs::write(&file, to_bytes(&report)).unwrap();
     let mut files = DebugFiles::new().system(false);

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::report_support::full_report;
 use rmpv::Value as V;
+use wedjat::new;
 use wedjat::report::{
     self, AppView, ClosedBy, EventKind, EventView, Found, HeadView, ImageView, OsView, RawFrame,
     ReportWriter, ThreadView, limits,
@@ -413,16 +414,16 @@ fn the_worked_example_is_what_the_writer_writes() {
         })
         .unwrap();
     let frames = [
-        RawFrame {
+        new!(RawFrame {
             pc: 0x1_0400_4000,
             found: Found::Context,
             image: 0,
-        },
-        RawFrame {
+        }),
+        new!(RawFrame {
             pc: 0x1_8000_0abc,
             found: Found::UnwindInfo,
             image: RawFrame::NO_IMAGE,
-        },
+        }),
     ];
     writer
         .section(&ThreadView {

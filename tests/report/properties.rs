@@ -10,6 +10,7 @@ use crate::report_support::{assert_is_part_of, full_report};
 use arbitrary::Unstructured;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use wedjat::new;
 use wedjat::report::{
     self, AppView, ClosedBy, ContextView, DamageKind, EventView, Found, HeadView, ImageView,
     LossView, RawFrame, Report, ReportWriter, Sink, SinkError, ThreadView, ValueView, VitalsView,
@@ -148,11 +149,11 @@ fn writing_allocates_nothing() {
     }
     let (mut buffer, mut sink) = ([0; 600], Fixed([0; 4096], 0));
     // More frames than there is room for.
-    let frames = [RawFrame {
+    let frames = [new!(RawFrame {
         pc: u64::MAX,
         found: Found::UnwindInfo,
         image: 7,
-    }; 200];
+    }); 200];
     let before = ALL.with(Cell::get);
     let mut writer = ReportWriter::new(&mut buffer, &mut sink);
     let head = HeadView {

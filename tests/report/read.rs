@@ -2,6 +2,7 @@
 
 use crate::report_support::{assert_is_part_of, full_report, v};
 use rmpv::Value as V;
+use wedjat::new;
 use wedjat::report::{
     self, ClosedBy, DamageKind, Found, Frame, NearMemory, ReadError, Report, ReportWriter, Value,
 };
@@ -88,12 +89,12 @@ fn a_report_by_another_encoder_is_read() {
     let reading = report::read(&bytes).unwrap();
     assert_eq!(reading.damage, []);
     assert_eq!(reading.report.head.pid, 42);
-    let frame = Frame {
+    let frame = new!(Frame {
         pc: 0x1000,
         found: Found::Context,
         image: None,
         name: None,
-    };
+    });
     assert_eq!(reading.report.threads[0].frames, [frame]);
     assert_eq!(reading.report.threads[0].name, None);
 }
@@ -228,10 +229,9 @@ fn what_looks_like_a_section_in_one_that_was_cut_is_not_carried_on_from() {
     let mut report = Report::default();
     // As a section does, and behind it as another begins; neither has a check.
     let fake = b"\x92\xa5event\x81\xa1x\x00\x92\xa5event\x81\xa1x\x00".to_vec();
-    report.memory.push(NearMemory {
+    report.memory.push(new!(NearMemory {
         bytes: fake.clone(),
-        ..Default::default()
-    });
+    }));
     let bytes = report::to_bytes(&report);
     for len in find(&bytes, b"\x92\xa6memory")..find(&bytes, &fake) + fake.len() {
         let survey = report::survey(&bytes[..len]);
@@ -409,7 +409,10 @@ fn values_of_a_wrong_type_are_reported_and_the_rest_is_kept() {
             .collect::<Vec<_>>(),
         [1, 2]
     );
-    assert_eq!(thread.omitted, Some(report::Omitted { at: 1, count: 1 }));
+    assert_eq!(
+        thread.omitted,
+        Some(new!(report::Omitted { at: 1, count: 1 }))
+    );
     assert_eq!(thread.registers, [("rip".to_owned(), 5)]);
     let messages: Vec<String> = reading.damage.iter().map(ToString::to_string).collect();
     assert_eq!(messages.len(), 5, "{messages:#?}");

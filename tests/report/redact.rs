@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use wedjat::new;
 use wedjat::report::{
     self, Context, Event, Found, Frame, Image, Redact, Report, Signal, Thread, Value, redact,
 };
@@ -14,24 +15,24 @@ const SLIDE: u64 = 0x5555_1234_5000;
 fn report() -> Report {
     let mut report = Report::default();
     report.head.app.name = "MyApp".to_owned();
-    report.event = Some(Event {
+    report.event = Some(new!(Event {
         reason: Some("alice's file C:\\Users\\Alice B\\x.txt is locked".to_owned()),
         message: Some(
             "no /home/alice/.config/app, nor /Users/alice: ask alice or malice".to_owned(),
         ),
-        signal: Some(Signal {
+        signal: Some(new!(Signal {
             address: Some(SLIDE + 0x10),
-            ..Default::default()
-        }),
-        ..Default::default()
-    });
-    let frame = |pc, image| Frame {
-        pc,
-        found: Found::UnwindInfo,
-        image,
-        name: None,
+        })),
+    }));
+    let frame = |pc, image| {
+        new!(Frame {
+            pc,
+            found: Found::UnwindInfo,
+            image,
+            name: None,
+        })
     };
-    report.threads = vec![Thread {
+    report.threads = vec![new!(Thread {
         id: 77,
         name: Some("alice-worker".to_owned()),
         registers: vec![
@@ -40,33 +41,29 @@ fn report() -> Report {
             ("rax".to_owned(), 0x6c61_6963_6500),
         ],
         frames: vec![frame(SLIDE + 0x10, Some(0)), frame(0x7f00_2345_6789, None)],
-        ..Default::default()
-    }];
+    })];
     report.images = vec![
-        Image {
+        new!(Image {
             name: "/home/alice/bin/myapp".to_owned(),
             id: vec![7; 20],
             base: SLIDE,
             stated: 0x1000,
             size: 0x4000,
-            ..Default::default()
-        },
-        Image {
+        }),
+        new!(Image {
             name: "/usr/lib/libc.so.6".to_owned(),
             base: 0x7fff_0000_0000,
             size: 0x20_0000,
-            ..Default::default()
-        },
+        }),
     ];
-    report.memory = vec![report::NearMemory {
+    report.memory = vec![new!(report::NearMemory {
         of: "rdi".to_owned(),
         at: 0x7ffd_1234_5678,
         bytes: b"alice's password".to_vec(),
         text: Some("hunter2".to_owned()),
-        ..Default::default()
-    }];
+    })];
     let text = |text: &str| Value::Text(text.to_owned());
-    report.context = Some(Context {
+    report.context = Some(new!(Context {
         keys: vec![
             ("screen".to_owned(), text("Checkout")),
             ("userEmail".to_owned(), text("a@example.org")),
@@ -85,8 +82,7 @@ fn report() -> Report {
                 format!("error 0x80070005 at {SLIDE:#x}, <View: 0x7ffd1234abcd>"),
             ),
         ],
-        ..Default::default()
-    });
+    }));
     report.unknown = vec![(
         "heap".to_owned(),
         Value::Map(vec![(

@@ -1,20 +1,19 @@
 //! What scrubbing leaves of single texts: home folders and addresses in every spelling.
 
+use wedjat::new;
 use wedjat::report::{Event, Image, Redact, Report, Value, redact};
 
 /// The message of a report with this one, and with an image at 0x104f3c000, after scrubbing.
 fn scrubbed(message: &str) -> String {
     let mut report = Report::default();
-    report.event = Some(Event {
+    report.event = Some(new!(Event {
         message: Some(message.to_owned()),
-        ..Event::default()
-    });
-    report.images.push(Image {
+    }));
+    report.images.push(new!(Image {
         name: "/usr/lib/libapp.so".to_owned(),
         base: 0x1_04f3_c000,
         size: 0x10_0000,
-        ..Image::default()
-    });
+    }));
     redact(&mut report, &Redact::default());
     report.event.unwrap().message.unwrap()
 }

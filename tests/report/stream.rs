@@ -3,15 +3,15 @@
 use std::io::{self, Read};
 
 use crate::report_support::full_report;
+use wedjat::new;
 use wedjat::report::{self, DamageKind, ReadError, Reading, Report, ReportReader, limits};
 
 fn small(pid: u64) -> Vec<u8> {
     let mut report = Report::default();
     report.head.pid = pid;
-    report.end = Some(report::End {
+    report.end = Some(new!(report::End {
         closed_by: "writer".to_owned(),
-        ..Default::default()
-    });
+    }));
     report::to_bytes(&report)
 }
 

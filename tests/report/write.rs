@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rmpv::Value;
+use wedjat::new;
 use wedjat::report::{
     self, AppView, ClosedBy, ContextView, EventView, Found, HeadView, Omitted, RawFrame, Report,
     ReportWriter, Sink, SinkError, StallEndView, ThreadView, ValueView,
@@ -44,10 +45,12 @@ fn thread_in(buffer: &mut [u8], view: &ThreadView<'_>) -> Vec<(Value, Value)> {
 
 fn deep(count: u64) -> Vec<RawFrame> {
     (0..count)
-        .map(|n| RawFrame {
-            pc: 0x7fff_0000_0000 + n,
-            found: Found::UnwindInfo,
-            image: 3,
+        .map(|n| {
+            new!(RawFrame {
+                pc: 0x7fff_0000_0000 + n,
+                found: Found::UnwindInfo,
+                image: 3,
+            })
         })
         .collect()
 }
@@ -138,10 +141,10 @@ fn a_stack_that_does_not_fit_keeps_both_ends_and_says_what_is_missing() {
 #[test]
 fn a_gap_of_the_capture_s_own_is_grown_to_one_gap() {
     let frames = deep(200);
-    let omitted = Some(Omitted {
+    let omitted = Some(new!(Omitted {
         at: 150,
         count: 10_000,
-    });
+    }));
     let view = ThreadView {
         frames: &frames,
         omitted,
@@ -165,7 +168,7 @@ fn a_gap_of_the_capture_s_own_is_grown_to_one_gap() {
 fn a_gap_is_reported_however_little_room_there_is() {
     let frames = deep(10);
     for length in 0..600 {
-        let (name, gap) = ("n".repeat(length), Omitted { at: 5, count: 7 });
+        let (name, gap) = ("n".repeat(length), new!(Omitted { at: 5, count: 7 }));
         let view = ThreadView {
             name: Some(&name),
             frames: &frames,

@@ -3,33 +3,34 @@
 use std::time::{Duration, SystemTime};
 
 use arbitrary::{Result, Unstructured};
+use wedjat::new;
 use wedjat::report::*;
 
 /// Any report that reading must give back as it was written.
 pub fn report(u: &mut Unstructured<'_>) -> Result<Report> {
-    let head = Head {
+    let head = new!(Head {
         format: Format::Wedjat,
         version: 1,
         id: u.arbitrary()?,
         launch: u.arbitrary()?,
         time: SystemTime::UNIX_EPOCH + lasted(u)?,
         clock: lasted(u)?,
-        app: App {
+        app: new!(App {
             name: u.arbitrary()?,
             version: u.arbitrary()?,
             extra: extra(u)?,
-        },
-        os: Os {
+        }),
+        os: new!(Os {
             name: u.arbitrary()?,
             version: u.arbitrary()?,
             build: u.arbitrary()?,
             extra: extra(u)?,
-        },
+        }),
         device: u.arbitrary()?,
         arch: u.arbitrary()?,
         pid: u.arbitrary()?,
         extra: extra(u)?,
-    };
+    });
     let mut report = Report::default();
     report.head = head;
     report.event = maybe(u, event)?;
@@ -39,32 +40,32 @@ pub fn report(u: &mut Unstructured<'_>) -> Result<Report> {
     report.vitals = maybe(u, vitals)?;
     report.context = maybe(u, context)?;
     report.memory = list(u, 2, |u| {
-        Ok(NearMemory {
+        Ok(new!(NearMemory {
             of: u.arbitrary()?,
             at: u.arbitrary()?,
             bytes: u.arbitrary()?,
             text: maybe(u, |u| u.arbitrary())?,
             extra: extra(u)?,
-        })
+        }))
     })?;
     report.stall_end = maybe(u, |u| {
-        Ok(StallEnd {
+        Ok(new!(StallEnd {
             duration: lasted(u)?,
             how: u.arbitrary()?,
             class: maybe(u, |u| u.arbitrary())?,
             reason: maybe(u, |u| u.arbitrary())?,
             extra: extra(u)?,
-        })
+        }))
     })?;
     report.capture = maybe(u, capture)?;
     report.loss = maybe(u, |u| {
         let counts = list(u, 3, |u| {
             Ok((format!("x-{}", u.arbitrary::<&str>()?), u.arbitrary()?))
         })?;
-        Ok(Loss {
+        Ok(new!(Loss {
             counts,
             extra: vec![],
-        })
+        }))
     })?;
     report.unknown = list(u, 2, |u| {
         let pairs = list(u, 20, |u| {
@@ -83,10 +84,9 @@ pub fn report(u: &mut Unstructured<'_>) -> Result<Report> {
         frame.image = frame.image.and_then(|image| image.checked_rem(images));
     }
     report.end = maybe(u, |_| {
-        Ok(End {
+        Ok(new!(End {
             closed_by: "writer".to_owned(),
-            ..End::default()
-        })
+        }))
     })?;
     Ok(report)
 }
@@ -154,44 +154,44 @@ fn event(u: &mut Unstructured<'_>) -> Result<Event> {
         EventKind::Memory,
         EventKind::Other,
     ];
-    Ok(Event {
+    Ok(new!(Event {
         kind: *u.choose(&kinds)?,
         fatal: u.arbitrary()?,
         reason: u.arbitrary()?,
         thread: u.arbitrary()?,
         signal: maybe(u, |u| {
-            Ok(Signal {
+            Ok(new!(Signal {
                 number: u.arbitrary()?,
                 name: u.arbitrary()?,
                 code: u.arbitrary()?,
                 code_name: u.arbitrary()?,
                 address: u.arbitrary()?,
                 extra: extra(u)?,
-            })
+            }))
         })?,
         name: u.arbitrary()?,
         message: u.arbitrary()?,
         location: u.arbitrary()?,
         class: u.arbitrary()?,
         thresholds: maybe(u, |u| {
-            Ok(Thresholds {
+            Ok(new!(Thresholds {
                 timeout: lasted(u)?,
                 strikes: u.arbitrary()?,
                 extra: extra(u)?,
-            })
+            }))
         })?,
         watched: maybe(u, |u| {
-            Ok(Watched {
+            Ok(new!(Watched {
                 name: u.arbitrary()?,
                 number: u.arbitrary()?,
                 pool: u.arbitrary()?,
                 at_rest: u.arbitrary()?,
                 stalled: u.arbitrary()?,
                 extra: extra(u)?,
-            })
+            }))
         })?,
         extra: extra(u)?,
-    })
+    }))
 }
 
 const ENDS: [WalkEnd; 5] = [
@@ -203,7 +203,7 @@ const ENDS: [WalkEnd; 5] = [
 ];
 
 fn thread(u: &mut Unstructured<'_>) -> Result<Thread> {
-    Ok(Thread {
+    Ok(new!(Thread {
         id: u.arbitrary()?,
         name: u.arbitrary()?,
         main: u.arbitrary()?,
@@ -217,36 +217,36 @@ fn thread(u: &mut Unstructured<'_>) -> Result<Thread> {
         end: maybe(u, |u| Ok(*u.choose(&ENDS)?))?,
         omitted: maybe(u, omitted)?,
         extra: extra(u)?,
-    })
+    }))
 }
 
 fn frame(u: &mut Unstructured<'_>) -> Result<Frame> {
-    Ok(Frame {
+    Ok(new!(Frame {
         pc: u.arbitrary()?,
         found: Found::from_code(u.arbitrary()?),
         image: u.arbitrary()?,
         name: u.arbitrary()?,
-    })
+    }))
 }
 
 fn chain(u: &mut Unstructured<'_>) -> Result<AsyncChain> {
     let ends = [AsyncEnd::Root, AsyncEnd::Limit, AsyncEnd::Unknown];
-    Ok(AsyncChain {
+    Ok(new!(AsyncChain {
         frame: u.arbitrary()?,
         callers: list(u, 5, Unstructured::arbitrary)?,
         end: *u.choose(&ends)?,
-    })
+    }))
 }
 
 fn omitted(u: &mut Unstructured<'_>) -> Result<Omitted> {
-    Ok(Omitted {
+    Ok(new!(Omitted {
         at: u.arbitrary()?,
         count: u.arbitrary()?,
-    })
+    }))
 }
 
 fn image(u: &mut Unstructured<'_>) -> Result<Image> {
-    Ok(Image {
+    Ok(new!(Image {
         name: u.arbitrary()?,
         id: u.arbitrary()?,
         base: u.arbitrary()?,
@@ -255,11 +255,11 @@ fn image(u: &mut Unstructured<'_>) -> Result<Image> {
         arch: u.arbitrary()?,
         text_hash: u.arbitrary()?,
         extra: extra(u)?,
-    })
+    }))
 }
 
 fn sample(u: &mut Unstructured<'_>) -> Result<Sample> {
-    Ok(Sample {
+    Ok(new!(Sample {
         at: lasted(u)?,
         state: u.arbitrary()?,
         count: u.arbitrary()?,
@@ -269,29 +269,29 @@ fn sample(u: &mut Unstructured<'_>) -> Result<Sample> {
         omitted: maybe(u, omitted)?,
         end: maybe(u, |u| Ok(*u.choose(&ENDS)?))?,
         extra: extra(u)?,
-    })
+    }))
 }
 
 fn vitals(u: &mut Unstructured<'_>) -> Result<Vitals> {
-    Ok(Vitals {
+    Ok(new!(Vitals {
         cpu: maybe(u, |u| {
-            Ok(Cpu {
+            Ok(new!(Cpu {
                 process: maybe(u, float)?,
                 watchdog: maybe(u, float)?,
                 device: maybe(u, float)?,
                 cores: u.arbitrary()?,
                 extra: extra(u)?,
-            })
+            }))
         })?,
         memory: maybe(u, |u| {
-            Ok(Memory {
+            Ok(new!(Memory {
                 resident: u.arbitrary()?,
                 footprint: u.arbitrary()?,
                 peak: u.arbitrary()?,
                 device_total: u.arbitrary()?,
                 device_free: u.arbitrary()?,
                 extra: extra(u)?,
-            })
+            }))
         })?,
         frame_rate: maybe(u, float)?,
         uptime: maybe(u, lasted)?,
@@ -301,11 +301,11 @@ fn vitals(u: &mut Unstructured<'_>) -> Result<Vitals> {
         thermal: u.arbitrary()?,
         low_power: u.arbitrary()?,
         extra: extra(u)?,
-    })
+    }))
 }
 
 fn context(u: &mut Unstructured<'_>) -> Result<Context> {
-    Ok(Context {
+    Ok(new!(Context {
         keys: list(u, 20, |u| Ok((u.arbitrary()?, value(u, 3)?)))?,
         breadcrumbs: list(u, 20, |u| Ok((lasted(u)?, u.arbitrary()?)))?,
         gauges: list(u, 20, |u| Ok((u.arbitrary()?, float(u)?)))?,
@@ -313,11 +313,11 @@ fn context(u: &mut Unstructured<'_>) -> Result<Context> {
             Ok((u.arbitrary()?, lasted(u)?, maybe(u, lasted)?))
         })?,
         extra: extra(u)?,
-    })
+    }))
 }
 
 fn capture(u: &mut Unstructured<'_>) -> Result<Capture> {
-    Ok(Capture {
+    Ok(new!(Capture {
         stopped: maybe(u, lasted)?,
         unwind: maybe(u, lasted)?,
         bytes: u.arbitrary()?,
@@ -325,5 +325,5 @@ fn capture(u: &mut Unstructured<'_>) -> Result<Capture> {
         cut: maybe(u, |u| value(u, 3))?.filter(|value| *value != Value::Nil),
         unanswered: u.arbitrary()?,
         extra: extra(u)?,
-    })
+    }))
 }

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use wedjat::new;
 use wedjat::report::*;
 
 /// An `rmpv` map with text keys.
@@ -29,84 +30,83 @@ fn some(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Every field of every section is set. Structs are spelled out, so that a field added to the model
-/// has to be added here, and with it to the schema and the specification.
+/// Every field of every section is set: the test of what is written fails where one is not.
 pub fn full_report() -> Report {
     let mut report = Report::default();
-    report.head = Head {
+    report.head = new!(Head {
         format: Format::Wedjat,
         version: 1,
         id: *b"0123456789abcdef",
         launch: *b"fedcba9876543210",
         time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
         clock: Duration::from_nanos(123_456_789),
-        app: App {
+        app: new!(App {
             name: "MyApp".to_owned(),
             version: "1.2.3".to_owned(),
             extra: extra(1),
-        },
-        os: Os {
+        }),
+        os: new!(Os {
             name: "Linux".to_owned(),
             version: "6.1.0".to_owned(),
             build: some("#1 SMP"),
             extra: extra(2),
-        },
+        }),
         device: some("MacBookPro18,3"),
         arch: "x86_64".to_owned(),
         pid: 4711,
         extra: extra(3),
-    };
-    report.event = Some(Event {
+    });
+    report.event = Some(new!(Event {
         kind: EventKind::Crash,
         fatal: true,
         reason: some("it broke"),
-        signal: Some(Signal {
+        signal: Some(new!(Signal {
             number: 11,
             name: "SIGSEGV".to_owned(),
             code: -6,
             code_name: some("SI_TKILL"),
             address: Some(0xdead_beef),
             extra: extra(4),
-        }),
+        })),
         name: some("main"),
         message: some("index out of bounds: \u{1f4a5}"),
         location: some("src/main.rs:3:5"),
         class: some("blocked"),
         thread: Some(193),
-        thresholds: Some(Thresholds {
+        thresholds: Some(new!(Thresholds {
             timeout: Duration::from_millis(50),
             strikes: 5,
             extra: extra(5),
-        }),
-        watched: Some(Watched {
+        })),
+        watched: Some(new!(Watched {
             name: "tokio".to_owned(),
             number: Some(3),
             pool: Some(16),
             at_rest: Some(13),
             stalled: Some(2),
             extra: extra(7),
-        }),
+        })),
         extra: extra(6),
-    });
+    }));
     report.threads = (0..3).map(thread).collect();
     report.images = (0..3).map(image).collect();
     report.samples = (0..4).map(sample).collect();
-    report.vitals = Some(Vitals {
-        cpu: Some(Cpu {
+    report.vitals = Some(new!(Vitals {
+        cpu: Some(new!(Cpu {
             process: Some(1.5),
             watchdog: Some(0.001),
             device: Some(0.25),
             cores: Some(8),
             extra: extra(7),
-        }),
-        memory: Some(Memory {
+        })),
+        memory: Some(new!(Memory {
             resident: Some(1 << 20),
             footprint: Some(1 << 21),
             peak: Some(1 << 22),
             device_total: Some(1 << 34),
             device_free: Some(1 << 33),
             extra: extra(8),
-        }),
+        })),
         frame_rate: Some(59.94),
         uptime: Some(Duration::from_millis(1)),
         launch_time: Some(Duration::from_micros(300)),
@@ -115,8 +115,8 @@ pub fn full_report() -> Report {
         thermal: some("nominal"),
         low_power: Some(false),
         extra: extra(9),
-    });
-    report.context = Some(Context {
+    }));
+    report.context = Some(new!(Context {
         keys: vec![
             ("screen".to_owned(), Value::Text("Checkout".to_owned())),
             ("count".to_owned(), Value::Float(0.5)),
@@ -136,22 +136,22 @@ pub fn full_report() -> Report {
             ("open".to_owned(), Duration::from_nanos(9), None),
         ],
         extra: extra(10),
-    });
-    report.memory = vec![NearMemory {
+    }));
+    report.memory = vec![new!(NearMemory {
         of: "rdi".to_owned(),
         at: 0x7ffd_0000_1000,
         bytes: vec![0, 1, 2, 0xff],
         text: Some("order 66".to_owned()),
         extra: extra(14),
-    }];
-    report.stall_end = Some(StallEnd {
+    })];
+    report.stall_end = Some(new!(StallEnd {
         duration: Duration::from_millis(400),
         how: "recovered".to_owned(),
         class: Some("blocked".to_owned()),
         reason: Some("deadlock: thread 7 waits for itself".to_owned()),
         extra: extra(11),
-    });
-    report.capture = Some(Capture {
+    }));
+    report.capture = Some(new!(Capture {
         stopped: Some(Duration::from_nanos(9_000)),
         unwind: Some(Duration::from_nanos(12_000)),
         bytes: Some(20_480),
@@ -159,17 +159,17 @@ pub fn full_report() -> Report {
         cut: Some(Value::Text("budget".to_owned())),
         unanswered: Some(1),
         extra: extra(12),
-    });
-    report.loss = Some(Loss {
+    }));
+    report.loss = Some(new!(Loss {
         counts: vec![("quota".to_owned(), 3), ("late".to_owned(), 1)],
         extra: vec![("why".to_owned(), Value::Text("busy".to_owned()))],
-    });
-    report.end = Some(End {
+    }));
+    report.end = Some(new!(End {
         crc32: 0,
         sections: 0,
         closed_by: "writer".to_owned(),
         extra: extra(13),
-    });
+    }));
     report.unknown = vec![(
         "future".to_owned(),
         Value::Map(vec![(
@@ -181,7 +181,7 @@ pub fn full_report() -> Report {
 }
 
 fn thread(n: u64) -> Thread {
-    Thread {
+    new!(Thread {
         id: 100 + n,
         name: Some(format!("worker {n}")),
         main: n == 0,
@@ -196,9 +196,9 @@ fn thread(n: u64) -> Thread {
         frames: (0..4).map(frame).collect(),
         end: Some(WalkEnd::Root),
         tasks: chains(n),
-        omitted: (n == 2).then_some(Omitted { at: 2, count: 1000 }),
+        omitted: (n == 2).then_some(new!(Omitted { at: 2, count: 1000 })),
         extra: extra(20 + n),
-    }
+    })
 }
 
 fn frame(n: u64) -> Frame {
@@ -208,17 +208,17 @@ fn frame(n: u64) -> Frame {
         Found::FramePointer,
         Found::LinkRegister,
     ];
-    Frame {
+    new!(Frame {
         pc: 0x1_0000_0000 * (1 + n) + 0x234,
         found: found[n as usize % 4],
         // The last lies in no image.
         image: (n < 3).then_some(n as u32),
         name: (n == 1).then(|| "symbol".to_owned()),
-    }
+    })
 }
 
 fn image(n: u64) -> Image {
-    Image {
+    new!(Image {
         name: format!("/usr/lib/libimage{n}.so"),
         id: vec![n as u8; 20],
         base: 0x1_0000_0000 * (1 + n),
@@ -227,21 +227,21 @@ fn image(n: u64) -> Image {
         arch: some("x86_64"),
         text_hash: Some(vec![9; 8]),
         extra: extra(30 + n),
-    }
+    })
 }
 
 fn sample(n: u64) -> Sample {
-    Sample {
+    new!(Sample {
         at: Duration::from_millis(10 * n),
         state: some("blocked"),
         count: 1 + n,
         keep: n,
         frames: (0..2).map(frame).collect(),
         tasks: chains(n),
-        omitted: (n == 3).then_some(Omitted { at: 0, count: 2 }),
+        omitted: (n == 3).then_some(new!(Omitted { at: 0, count: 2 })),
         end: (n == 1).then_some(WalkEnd::Truncated),
         extra: extra(40 + n),
-    }
+    })
 }
 
 /// Asserts that whatever `part` holds is what `whole` holds, and that its lists are in the same order.
@@ -294,17 +294,17 @@ pub fn assert_is_part_of(part: &Report, whole: &Report) {
     sub(&part.images, &whole.images, |a, b| a == b);
     sub(&part.threads, &whole.threads, |a, b| {
         frames(&a.frames, &b.frames)
-            && Thread {
+            && new!(Thread {
                 frames: b.frames.clone(),
                 ..a.clone()
-            } == *b
+            }) == *b
     });
     sub(&part.samples, &whole.samples, |a, b| {
         frames(&a.frames, &b.frames)
-            && Sample {
+            && new!(Sample {
                 frames: b.frames.clone(),
                 ..a.clone()
-            } == *b
+            }) == *b
     });
 }
 
@@ -365,11 +365,11 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
                 } else {
                     Found::UnwindInfo
                 };
-                RawFrame {
+                new!(RawFrame {
                     pc: base(image) + next() % 0x3f_ffff,
                     found,
                     image,
-                }
+                })
             })
             .collect()
     };
@@ -521,10 +521,12 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
 
 /// The async callers of a frame's function; one chain without any.
 fn chains(n: u64) -> Vec<AsyncChain> {
-    let chain = |frame, callers: &[u64], end| AsyncChain {
-        frame,
-        callers: callers.to_vec(),
-        end,
+    let chain = |frame, callers: &[u64], end| {
+        new!(AsyncChain {
+            frame,
+            callers: callers.to_vec(),
+            end,
+        })
     };
     match n {
         1 => vec![

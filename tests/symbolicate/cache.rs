@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::symbolicate_support::home::{Home, Thing, things};
 use object::{Object, ObjectSection};
+use wedjat::new;
 use wedjat::report::{self, EventKind, Image, Report, Thread};
 use wedjat::symbolicate::{Addresses, Cache, DebugFiles, Frame};
 
@@ -161,20 +162,16 @@ fn report_of(addresses: &[u64]) -> Vec<u8> {
     let file = object::File::parse(&*data).unwrap();
     let mut report = Report::default();
     report.event.get_or_insert_default().kind = EventKind::Live;
-    report.images.push(Image {
+    report.images.push(new!(Image {
         id: file.build_id().unwrap().unwrap().to_vec(),
         name: "/nowhere/program".into(),
         size: 1 << 30,
-        ..Image::default()
-    });
-    let frame = |&pc: &u64| report::Frame {
-        pc,
-        image: Some(0),
-        ..Default::default()
-    };
-    let thread = |part: &[u64]| Thread {
-        frames: part.iter().map(frame).collect(),
-        ..Thread::default()
+    }));
+    let frame = |&pc: &u64| new!(report::Frame { pc, image: Some(0) });
+    let thread = |part: &[u64]| {
+        new!(Thread {
+            frames: part.iter().map(frame).collect(),
+        })
     };
     report.threads = addresses.chunks(200).map(thread).collect();
     report.end.get_or_insert_default().closed_by = "writer".into();

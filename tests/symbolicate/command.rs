@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use wedjat::new;
 use wedjat::report::{End, Event, EventKind, Found, Frame, Image, Report, Thread};
 
 const DSYM: &str = "arm64/kiosk.dSYM";
@@ -95,35 +96,30 @@ fn golden_row() -> (u64, Vec<Value>) {
 fn stall(id: Vec<u8>) -> Report {
     let slide = 0x4c3c000;
     let mut report = Report::default();
-    report.end = Some(End {
+    report.end = Some(new!(End {
         closed_by: "writer".into(),
-        ..End::default()
-    });
+    }));
     report.head.arch = "arm64".into();
     report.head.app.name = "kiosk".into();
-    report.event = Some(Event {
+    report.event = Some(new!(Event {
         kind: EventKind::Stall,
-        ..Event::default()
-    });
-    let frame = Frame {
+    }));
+    let frame = new!(Frame {
         pc: golden_row().0 + slide,
         found: Found::Context,
         image: Some(0),
-        ..Frame::default()
-    };
-    report.threads.push(Thread {
+    });
+    report.threads.push(new!(Thread {
         main: true,
         frames: vec![frame],
-        ..Thread::default()
-    });
-    report.images.push(Image {
+    }));
+    report.images.push(new!(Image {
         name: "/Applications/Kiosk.app/Contents/MacOS/kiosk".into(),
         id,
         base: 0x1_0000_0000 + slide,
         stated: 0x1_0000_0000,
         size: 0x10000,
-        ..Image::default()
-    });
+    }));
     report
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use wedjat::new;
 use wedjat::report::{self, Event, EventKind, Frame, Image, Report, Thread};
 
 fn symbolicate(args: &[&str]) -> Output {
@@ -23,32 +24,27 @@ fn crash(id: u128, launch: u128, function: &str) -> Vec<u8> {
     report.head.id = id.to_be_bytes();
     report.head.launch = launch.to_be_bytes();
     report.head.app.name = "till".into();
-    report.event = Some(Event {
+    report.event = Some(new!(Event {
         kind: EventKind::Crash,
         fatal: true,
-        ..Event::default()
-    });
-    report.images.push(Image {
+    }));
+    report.images.push(new!(Image {
         name: "/opt/till/till".into(),
         base: 0x1000,
         size: 0x1000,
-        ..Image::default()
-    });
-    report.threads.push(Thread {
+    }));
+    report.threads.push(new!(Thread {
         main: true,
         crashed: true,
-        frames: vec![Frame {
+        frames: vec![new!(Frame {
             pc: 0x1010,
             image: Some(0),
             name: Some(function.into()),
-            ..Frame::default()
-        }],
-        ..Thread::default()
-    });
-    report.end = Some(report::End {
+        })],
+    }));
+    report.end = Some(new!(report::End {
         closed_by: "writer".into(),
-        ..report::End::default()
-    });
+    }));
     report::to_bytes(&report)
 }
 

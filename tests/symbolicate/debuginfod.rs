@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use object::Object;
+use wedjat::new;
 use wedjat::report::{End, Found, Frame, Image, Report, Thread};
 use wedjat::symbolicate::{DebugFiles, Debuginfod, Symbolicator};
 
@@ -89,29 +90,25 @@ fn program(folder: &Path) -> (Vec<u8>, Vec<u8>, Report) {
     let debug = std::fs::read(folder.join("debug")).unwrap();
     std::fs::remove_file(folder.join("debug")).unwrap();
     let mut report = Report::default();
-    report.end = Some(End {
+    report.end = Some(new!(End {
         closed_by: "writer".into(),
-        ..End::default()
-    });
+    }));
     let name = folder.join("program").display().to_string();
-    report.images.push(Image {
+    report.images.push(new!(Image {
         name,
         id: id.clone(),
         base: 0x10000,
         size: 0x10000,
-        ..Image::default()
-    });
-    let frame = Frame {
+    }));
+    let frame = new!(Frame {
         pc: 0x10000 + address,
         found: Found::Context,
         image: Some(0),
-        ..Frame::default()
-    };
-    report.threads.push(Thread {
+    });
+    report.threads.push(new!(Thread {
         main: true,
         frames: vec![frame],
-        ..Thread::default()
-    });
+    }));
     (debug, id, report)
 }
 
@@ -311,22 +308,19 @@ fn debians_own_server_has_the_c_library() {
         .find(|s| s.name() == Ok("qsort_r"))
         .unwrap();
     let mut report = Report::default();
-    report.images.push(Image {
+    report.images.push(new!(Image {
         name: "/no/such/folder/libc.so.6".into(),
         id: file.build_id().unwrap().unwrap().to_vec(),
         base: 0x10000,
         size: 0x100_0000,
-        ..Image::default()
-    });
-    report.threads.push(Thread {
-        frames: vec![Frame {
+    }));
+    report.threads.push(new!(Thread {
+        frames: vec![new!(Frame {
             pc: 0x10000 + qsort.address(),
             found: Found::Context,
             image: Some(0),
-            ..Frame::default()
-        }],
-        ..Thread::default()
-    });
+        })],
+    }));
     let failures: Arc<Mutex<Vec<String>>> = Arc::default();
     let log = failures.clone();
     let debuginfod = Debuginfod::new(vec![url], folder.path()).watch(move |what| {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use object::Object;
+use wedjat::new;
 use wedjat::report::{Found, Frame, Image, Report, Thread};
 use wedjat::symbolicate::{DebugFiles, Debuginfod, Fetching, Symbolicator};
 
@@ -77,22 +78,19 @@ fn program(folder: &Path, result: u32) -> (Vec<u8>, Report) {
     use object::ObjectSymbol;
     let hidden = file.symbols().find(|s| s.name() == Ok("hidden")).unwrap();
     let mut report = Report::default();
-    report.images.push(Image {
+    report.images.push(new!(Image {
         name: "/no/such/folder/program".into(),
         id: file.build_id().unwrap().unwrap().to_vec(),
         base: 0x10000,
         size: 0x10000,
-        ..Image::default()
-    });
-    report.threads.push(Thread {
-        frames: vec![Frame {
+    }));
+    report.threads.push(new!(Thread {
+        frames: vec![new!(Frame {
             pc: 0x10000 + hidden.address(),
             found: Found::Context,
             image: Some(0),
-            ..Frame::default()
-        }],
-        ..Thread::default()
-    });
+        })],
+    }));
     (bytes, report)
 }
 

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use wedjat::new;
 use wedjat::report::{Event, EventKind, Found, Frame, Image, Report, Signal, Thread};
 use wedjat::symbolicate::{Addresses, DebugFiles, Symbolicator};
 
@@ -332,28 +333,25 @@ fn report(path: &Path, id: Vec<u8>, frames: &[(u64, Found)]) -> Report {
     let mut report = Report::default();
     report.head.arch = "x86_64".into();
     let size = std::fs::metadata(path).unwrap().len() + 0x10000;
-    report.images.push(Image {
+    report.images.push(new!(Image {
         name: path.display().to_string(),
         id,
         base: SLIDE,
         size,
-        ..Image::default()
-    });
+    }));
     let frames = frames.iter().map(|&(svma, found)| {
         let image = (svma != 0).then_some(0);
-        Frame {
+        new!(Frame {
             pc: if svma == 0 { 0 } else { SLIDE + svma },
             found,
             image,
-            ..Frame::default()
-        }
+        })
     });
-    report.threads.push(Thread {
+    report.threads.push(new!(Thread {
         main: true,
         crashed: true,
         frames: frames.collect(),
-        ..Thread::default()
-    });
+    }));
     report
 }
 
@@ -378,16 +376,14 @@ fn a_jump_to_nowhere_is_a_bare_address_and_its_caller_is_right() {
         (return_address(&program), Found::LinkRegister),
     ];
     let mut report = report(&program.path("program"), id(&program), &frames);
-    report.event = Some(Event {
+    report.event = Some(new!(Event {
         kind: EventKind::Crash,
         fatal: true,
-        signal: Some(Signal {
+        signal: Some(new!(Signal {
             number: 11,
             name: "SIGSEGV".into(),
-            ..Signal::default()
-        }),
-        ..Event::default()
-    });
+        })),
+    }));
     let mut files = DebugFiles::new();
     files.add(&program.path("program")).unwrap();
     let result = Symbolicator::new(files).symbolicate(report);

@@ -6,37 +6,33 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 use serde_json::Value;
+use wedjat::new;
 use wedjat::report::{End, Event, EventKind, Frame, Image, Report, StallEnd, Thread, to_bytes};
 
 fn report(number: u64) -> Vec<u8> {
     let mut report = Report::default();
     report.head.pid = number;
     report.head.app.name = "app".into();
-    report.event = Some(Event {
+    report.event = Some(new!(Event {
         kind: EventKind::Stall,
-        ..Event::default()
-    });
-    report.images.push(Image {
+    }));
+    report.images.push(new!(Image {
         name: "/opt/app/app".into(),
         base: 0x1000,
         size: 0x1000,
-        ..Image::default()
-    });
-    report.threads.push(Thread {
+    }));
+    report.threads.push(new!(Thread {
         main: true,
-        frames: vec![Frame {
+        frames: vec![new!(Frame {
             pc: 0x1000 + number % 7,
             image: Some(0),
             name: Some(format!("stall_{}", number % 7)),
-            ..Frame::default()
-        }],
-        ..Thread::default()
-    });
-    report.stall_end = Some(StallEnd {
+        })],
+    }));
+    report.stall_end = Some(new!(StallEnd {
         duration: std::time::Duration::from_millis(number),
         how: "recovered".into(),
-        ..StallEnd::default()
-    });
+    }));
     report.end = Some(End::default());
     to_bytes(&report)
 }

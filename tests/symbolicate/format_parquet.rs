@@ -8,6 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use wedjat::new;
 use wedjat::report::{AsyncChain, Frame, Image, Report, Thread, to_bytes};
 
 use crate::deadline::symbolicate;
@@ -77,21 +78,20 @@ fn a_row_a_report_with_its_group_and_its_frames() {
 fn long_texts_make_groups_of_few_rows() {
     let folder = tempfile::tempdir().unwrap();
     let mut report = Report::default();
-    report.images.push(Image {
+    report.images.push(new!(Image {
         name: "x".repeat(1 << 20),
         size: 0x1_0000,
-        ..Image::default()
-    });
-    let frame = |pc| Frame {
-        pc,
-        image: Some(0),
-        name: Some("f".into()),
-        ..Frame::default()
+    }));
+    let frame = |pc| {
+        new!(Frame {
+            pc,
+            image: Some(0),
+            name: Some("f".into()),
+        })
     };
-    report.threads.push(Thread {
+    report.threads.push(new!(Thread {
         frames: (0..3000).map(frame).collect(),
-        ..Thread::default()
-    });
+    }));
     for name in ["1.wedjat", "2.wedjat", "3.wedjat"] {
         std::fs::write(folder.path().join(name), to_bytes(&report)).unwrap();
     }
@@ -115,32 +115,30 @@ fn long_texts_make_groups_of_few_rows() {
 fn async_callers_have_the_row_that_they_await() {
     let folder = tempfile::tempdir().unwrap();
     let mut report = Report::default();
-    report.images.push(Image {
+    report.images.push(new!(Image {
         name: "till".into(),
         base: 0x1000,
         size: 0x1_0000,
-        ..Image::default()
-    });
-    let frame = |(pc, name): (u64, &str)| Frame {
-        pc,
-        image: Some(0),
-        name: Some(name.into()),
-        ..Frame::default()
+    }));
+    let frame = |(pc, name): (u64, &str)| {
+        new!(Frame {
+            pc,
+            image: Some(0),
+            name: Some(name.into()),
+        })
     };
     let frames = [
         (0x1010, "fetch"),
         (0x1020, "load"),
         (0x1030, "swift_job_run"),
     ];
-    report.threads.push(Thread {
+    report.threads.push(new!(Thread {
         frames: frames.map(frame).into(),
-        tasks: vec![AsyncChain {
+        tasks: vec![new!(AsyncChain {
             frame: 1,
             callers: vec![0x1100, 0x1200],
-            ..AsyncChain::default()
-        }],
-        ..Thread::default()
-    });
+        })],
+    }));
     let path = folder.path().join("a.wedjat");
     std::fs::write(&path, to_bytes(&report)).unwrap();
     let output = folder.path().join("reports.parquet");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value as Json;
+use wedjat::new;
 use wedjat::report::{
     Capture, Context, Cpu, End, Event, EventKind, Found, Frame, Image, Loss, Memory, Report,
     Sample, StallEnd, Thread, Thresholds, Value, Vitals,
@@ -31,61 +32,54 @@ fn full() -> Report {
     report.head.app.name = "till".into();
     report.head.app.version = "1.0".into();
     report.head.clock = MS * 10_000;
-    report.event = Some(Event {
+    report.event = Some(new!(Event {
         kind: EventKind::Stall,
-        thresholds: Some(Thresholds {
+        thresholds: Some(new!(Thresholds {
             timeout: MS * 50,
             strikes: 5,
-            ..Thresholds::default()
-        }),
-        ..Event::default()
-    });
-    report.images.push(Image {
+        })),
+    }));
+    report.images.push(new!(Image {
         name: "/opt/till/till".into(),
         base: 0x1000,
         size: 0x1000,
-        ..Image::default()
-    });
+    }));
     let frames = |names: &[&str]| -> Vec<Frame> {
-        let frames = names.iter().zip(1..).map(|(name, at)| Frame {
-            pc: 0x1000 + at,
-            image: Some(0),
-            name: Some((*name).to_owned()),
-            ..Frame::default()
+        let frames = names.iter().zip(1..).map(|(name, at)| {
+            new!(Frame {
+                pc: 0x1000 + at,
+                image: Some(0),
+                name: Some((*name).to_owned()),
+            })
         });
         frames.collect()
     };
-    report.threads.push(Thread {
+    report.threads.push(new!(Thread {
         main: true,
         frames: frames(&["till::parse", "till::load", "till::main"]),
-        ..Thread::default()
-    });
+    }));
     for at in [52, 103, 154, 205, 256, 307, 352, 400] {
-        report.samples.push(Sample {
+        report.samples.push(new!(Sample {
             at: MS * at,
             count: 1,
             frames: frames(&["till::parse", "till::load", "till::main"]),
-            ..Sample::default()
-        });
+        }));
     }
-    report.vitals = Some(Vitals {
-        cpu: Some(Cpu {
+    report.vitals = Some(new!(Vitals {
+        cpu: Some(new!(Cpu {
             process: Some(0.5),
             device: Some(2.0),
             cores: Some(2),
-            ..Cpu::default()
-        }),
-        memory: Some(Memory {
+        })),
+        memory: Some(new!(Memory {
             resident: Some(3 << 20),
-            ..Memory::default()
-        }),
+        })),
         frame_rate: Some(58.26),
         uptime: Some(MS * 90_000),
         launch_time: Some(MS * 1_200),
         launch_kind: Some("cold".into()),
-        ..Vitals::default()
-    });
-    report.context = Some(Context {
+    }));
+    report.context = Some(new!(Context {
         keys: vec![
             ("screen".into(), Value::Text("Checkout".into())),
             ("a first".into(), Value::Unsigned(3)),
@@ -96,21 +90,17 @@ fn full() -> Report {
             ("GET /prices".into(), MS * 9_800, Some(MS * 120)),
             ("page Checkout".into(), MS * 9_000, None),
         ],
-        ..Context::default()
-    });
-    report.stall_end = Some(StallEnd {
+    }));
+    report.stall_end = Some(new!(StallEnd {
         duration: MS * 406,
         how: "recovered".into(),
-        ..StallEnd::default()
-    });
-    report.capture = Some(Capture {
+    }));
+    report.capture = Some(new!(Capture {
         stopped: Some(Duration::from_micros(70)),
-        ..Capture::default()
-    });
-    report.loss = Some(Loss {
+    }));
+    report.loss = Some(new!(Loss {
         counts: vec![("quota".into(), 2)],
-        ..Loss::default()
-    });
+    }));
     report
 }
 
@@ -125,14 +115,15 @@ fn pictured() -> Report {
     report.head.os.version = "14.4".into();
     report.head.device = Some("Mac14,2".into());
     report.head.arch = "arm64".into();
-    let image = |name: &str, id: &[u8], base, size| Image {
-        name: name.into(),
-        id: id.into(),
-        base,
-        stated: base,
-        size,
-        arch: Some("arm64".into()),
-        ..Image::default()
+    let image = |name: &str, id: &[u8], base, size| {
+        new!(Image {
+            name: name.into(),
+            id: id.into(),
+            base,
+            stated: base,
+            size,
+            arch: Some("arm64".into()),
+        })
     };
     let uuid = 0x4C4C_44E2_5555_3144_A15D_8DB1_B87D_BB83_u128;
     report.images = vec![
@@ -152,15 +143,16 @@ fn pictured() -> Report {
     );
     let frames = |own: &[u64]| -> Vec<Frame> {
         let pcs = own.iter().chain(&[0x1_0000_0580, 0x1_a001_8344]);
-        let frames = pcs.enumerate().map(|(at, pc)| Frame {
-            pc: *pc,
-            found: if at == 0 {
-                Found::Context
-            } else {
-                Found::UnwindInfo
-            },
-            image: Some(u32::from(*pc > 0x1_a000_0000)),
-            ..Frame::default()
+        let frames = pcs.enumerate().map(|(at, pc)| {
+            new!(Frame {
+                pc: *pc,
+                found: if at == 0 {
+                    Found::Context
+                } else {
+                    Found::UnwindInfo
+                },
+                image: Some(u32::from(*pc > 0x1_a000_0000)),
+            })
         });
         frames.collect()
     };
@@ -169,10 +161,9 @@ fn pictured() -> Report {
     for (sample, way) in report.samples.iter_mut().zip(ways) {
         sample.frames = frames(way);
     }
-    report.end = Some(End {
+    report.end = Some(new!(End {
         closed_by: "writer".into(),
-        ..End::default()
-    });
+    }));
     report
 }
 
@@ -412,35 +403,31 @@ mod blamed {
             .segments()
             .map(|part| part.address() + part.size())
             .max();
-        Image {
+        new!(Image {
             name,
             id: file.build_id().unwrap().expect("a build id").to_vec(),
             base,
             size: size.unwrap(),
-            ..Image::default()
-        }
+        })
     }
 
     /// A report with these functions of this program on its stack, innermost first.
     fn with_stack(kind: EventKind, functions: &[usize]) -> Symbolicated {
         let mut report = Report::default();
         report.head.app.name = "people".into();
-        report.event = Some(Event {
-            kind,
-            ..Event::default()
-        });
+        report.event = Some(new!(Event { kind }));
         report.images.push(image());
-        let frames = functions.iter().map(|function| Frame {
-            pc: *function as u64 + 1,
-            found: Found::UnwindInfo,
-            image: Some(0),
-            ..Frame::default()
+        let frames = functions.iter().map(|function| {
+            new!(Frame {
+                pc: *function as u64 + 1,
+                found: Found::UnwindInfo,
+                image: Some(0),
+            })
         });
-        report.threads.push(Thread {
+        report.threads.push(new!(Thread {
             main: true,
             frames: frames.collect(),
-            ..Thread::default()
-        });
+        }));
         let mut files = DebugFiles::new();
         files.add(&std::env::current_exe().unwrap()).unwrap();
         Symbolicator::new(files).symbolicate(report)

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use wedjat::new;
 
 use serde_json::Value;
 
@@ -280,20 +281,17 @@ fn crash_of(function: &str, version: &str, day: u64, number: u128) -> Vec<u8> {
     (report.head.os.name, report.head.os.version) = ("iOS".into(), "17.4".into());
     report.head.device = Some("iPhone15,2".into());
     report.head.time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(day * 86_400);
-    report.event = Some(Event {
+    report.event = Some(new!(Event {
         kind: EventKind::Crash,
         fatal: true,
-        ..Event::default()
-    });
-    report.threads.push(Thread {
+    }));
+    report.threads.push(new!(Thread {
         crashed: true,
-        frames: vec![Frame {
+        frames: vec![new!(Frame {
             pc: 0x1010,
             name: Some(function.into()),
-            ..Frame::default()
-        }],
-        ..Thread::default()
-    });
+        })],
+    }));
     wedjat::report::to_bytes(&report)
 }
 
@@ -342,15 +340,13 @@ fn a_group_that_comes_last_has_its_pictures_and_its_example() {
 fn names_of_strangers_are_no_markup() {
     let mut report = wedjat::report::Report::default();
     report.head.app.name = "<script>alert(1)</script>".into();
-    report.threads.push(wedjat::report::Thread {
+    report.threads.push(new!(wedjat::report::Thread {
         name: Some("\"><img src=x onerror=alert(2)>".into()),
-        frames: vec![wedjat::report::Frame {
+        frames: vec![new!(wedjat::report::Frame {
             pc: 1,
             name: Some("operator<<</svg><script>".into()),
-            ..Default::default()
-        }],
-        ..Default::default()
-    });
+        })],
+    }));
     let file = tempfile::NamedTempFile::with_suffix(".wedjat").unwrap();
     std::fs::write(file.path(), wedjat::report::to_bytes(&report)).unwrap();
     for format in ["html", "flamegraph"] {

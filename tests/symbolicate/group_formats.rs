@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
+use wedjat::new;
 use wedjat::report::{self, Event, EventKind, Found, Frame, Image, Report, Signal, Thread};
 use wedjat::symbolicate::group::Member;
 use wedjat::symbolicate::{DebugFiles, Symbolicator, import};
@@ -176,55 +177,52 @@ impl Story<'_> {
         (report.head.os.name, report.head.os.version) = (os.into(), version.into());
         report.head.device = Some(device.into());
         report.head.arch = self.program.arch.into();
-        report.event = Some(Event {
+        report.event = Some(new!(Event {
             kind: EventKind::Crash,
             fatal: true,
-            signal: Some(Signal {
+            signal: Some(new!(Signal {
                 number: 11,
                 name: "SIGSEGV".into(),
-                ..Signal::default()
-            }),
-            ..Event::default()
-        });
+            })),
+        }));
         let id = self.id.replace('-', "");
         let id = (0..16).map(|at| u8::from_str_radix(&id[2 * at..2 * at + 2], 16).unwrap());
         report.images = vec![
-            Image {
+            new!(Image {
                 name: PATH.into(),
                 id: id.collect(),
                 base: self.base,
                 stated: STATED,
                 size: 0x8000,
                 arch: Some(self.program.arch.into()),
-                ..Image::default()
-            },
-            Image {
+            }),
+            new!(Image {
                 name: "/usr/lib/system/libfixture.dylib".into(),
                 base: SYSTEM_BASE,
                 size: 0x10_0000,
-                ..Image::default()
-            },
+            }),
         ];
         let frames = self
             .frames()
             .into_iter()
             .enumerate()
-            .map(|(at, (pc, name, own))| Frame {
-                pc,
-                found: if at == 0 {
-                    Found::Context
-                } else {
-                    Found::UnwindInfo
-                },
-                image: Some(u32::from(!own)),
-                name: name.map(str::to_owned),
+            .map(|(at, (pc, name, own))| {
+                new!(Frame {
+                    pc,
+                    found: if at == 0 {
+                        Found::Context
+                    } else {
+                        Found::UnwindInfo
+                    },
+                    image: Some(u32::from(!own)),
+                    name: name.map(str::to_owned),
+                })
             });
-        report.threads = vec![Thread {
+        report.threads = vec![new!(Thread {
             main: true,
             crashed: true,
             frames: frames.collect(),
-            ..Thread::default()
-        }];
+        })];
         report::to_bytes(&report)
     }
 

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
+use wedjat::new;
 use wedjat::report::{Event, EventKind, Frame, Image, Report, Sample, StallEnd, Thread};
 use wedjat::symbolicate::group::{Groups, normalised};
 use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
@@ -21,36 +22,33 @@ fn stall(version: &str, base: u64, stack: &[&str]) -> Symbolicated {
     let mut report = Report::default();
     report.head.app.name = "app".into();
     report.head.app.version = version.into();
-    report.event = Some(Event {
+    report.event = Some(new!(Event {
         kind: EventKind::Stall,
-        ..Event::default()
-    });
-    report.stall_end = Some(StallEnd {
+    }));
+    report.stall_end = Some(new!(StallEnd {
         duration: Duration::from_nanos(base),
-        ..StallEnd::default()
-    });
+    }));
     for name in ["/opt/app/app", "/usr/lib/libsystem.so"] {
-        report.images.push(Image {
+        report.images.push(new!(Image {
             name: name.into(),
             base,
             size: 1 << 20,
-            ..Image::default()
-        });
+        }));
     }
-    report.threads.push(Thread {
+    report.threads.push(new!(Thread {
         main: true,
         frames: frames(base, stack),
-        ..Thread::default()
-    });
+    }));
     Symbolicator::new(DebugFiles::new().system(false)).symbolicate(report)
 }
 
 fn frames(base: u64, stack: &[&str]) -> Vec<Frame> {
-    let frames = stack.iter().zip(0u64..).map(|(name, index)| Frame {
-        pc: base + index,
-        image: Some(u32::from(name.starts_with('/'))),
-        name: Some(name.trim_start_matches('/').to_owned()),
-        ..Frame::default()
+    let frames = stack.iter().zip(0u64..).map(|(name, index)| {
+        new!(Frame {
+            pc: base + index,
+            image: Some(u32::from(name.starts_with('/'))),
+            name: Some(name.trim_start_matches('/').to_owned()),
+        })
     });
     frames.collect()
 }
@@ -148,10 +146,11 @@ fn an_apps_name_and_the_file_of_a_nameless_function_tell_groups_apart() {
 #[test]
 fn the_samples_outweigh_the_moment_of_detection() {
     let mut report = stall("1.0", 1000, &["innocent", "draw", "main"]).report;
-    let sample = |count, stack: &[&str]| Sample {
-        count,
-        frames: frames(1000, stack),
-        ..Sample::default()
+    let sample = |count, stack: &[&str]| {
+        new!(Sample {
+            count,
+            frames: frames(1000, stack),
+        })
     };
     report.samples = vec![
         sample(1, &["innocent", "draw", "main"]),
@@ -235,18 +234,20 @@ fn event(kind: EventKind, fatal: bool, end: Option<u64>, samples: u64, name: &st
     let mut report = stall("1.0", 1000, &[name, "main"]).report;
     let event = report.event.as_mut().unwrap();
     (event.kind, event.fatal) = (kind, fatal);
-    let duration = |nanoseconds| StallEnd {
-        duration: Duration::from_nanos(nanoseconds),
-        how: "recovered".into(),
-        ..StallEnd::default()
+    let duration = |nanoseconds| {
+        new!(StallEnd {
+            duration: Duration::from_nanos(nanoseconds),
+            how: "recovered".into(),
+        })
     };
     report.stall_end = end.map(duration);
     report.samples = [0, samples]
-        .map(|at| Sample {
-            at: Duration::from_nanos(at),
-            count: 1,
-            frames: frames(1000, &[name, "main"]),
-            ..Sample::default()
+        .map(|at| {
+            new!(Sample {
+                at: Duration::from_nanos(at),
+                count: 1,
+                frames: frames(1000, &[name, "main"]),
+            })
         })
         .into();
     report
@@ -349,16 +350,14 @@ fn the_command_selects_by_type_time_and_version() {
 fn a_report_about_a_thread_is_grouped_by_its_stack() {
     let mut report = stall("1.0", 1000, &["/poll", "waits_for_events", "main"]).report;
     report.stall_end = None;
-    report.threads.push(Thread {
+    report.threads.push(new!(Thread {
         id: 77,
         frames: frames(1000, &["/read", "hangs", "worker"]),
-        ..Thread::default()
-    });
-    report.event = Some(Event {
+    }));
+    report.event = Some(new!(Event {
         kind: EventKind::Live,
         thread: Some(77),
-        ..Event::default()
-    });
+    }));
     let symbolicator = Symbolicator::new(DebugFiles::new().system(false));
     let about = symbolicator.symbolicate(report.clone());
     assert_eq!(

@@ -17,6 +17,7 @@ use std::process::{Command, Stdio};
 
 use crate::deadline::{Ran, finish};
 use crate::symbolicate_support::Workshop;
+use wedjat::new;
 use wedjat::report::{self, Event, EventKind, Found, Frame, Image, Report, Thread};
 
 const DSYM: &str = concat!(
@@ -29,25 +30,24 @@ const CODE: std::ops::Range<u64> = 0x1_0000_0000..0x1_0000_8000;
 /// A live report with a frame in each image.
 fn report_of(images: Vec<Image>) -> Vec<u8> {
     let mut report = Report::default();
-    report.event = Some(Event {
+    report.event = Some(new!(Event {
         kind: EventKind::Live,
-        ..Event::default()
+    }));
+    let frames = images.iter().enumerate().map(|(index, image)| {
+        new!(Frame {
+            pc: image.base + 0x10,
+            found: Found::Context,
+            image: Some(index as u32),
+            name: None,
+        })
     });
-    let frames = images.iter().enumerate().map(|(index, image)| Frame {
-        pc: image.base + 0x10,
-        found: Found::Context,
-        image: Some(index as u32),
-        name: None,
-    });
-    report.threads.push(Thread {
+    report.threads.push(new!(Thread {
         frames: frames.collect(),
-        ..Thread::default()
-    });
+    }));
     report.images = images;
-    report.end = Some(report::End {
+    report.end = Some(new!(report::End {
         closed_by: "writer".to_owned(),
-        ..report::End::default()
-    });
+    }));
     report::to_bytes(&report)
 }
 

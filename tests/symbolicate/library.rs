@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use object::{Object, ObjectSymbol};
+use wedjat::new;
 use wedjat::report::{Found, Frame, Image, Report, Thread};
 use wedjat::symbolicate::{Addresses, DebugFiles, Symbolicated, Symbolicator};
 
@@ -27,22 +28,19 @@ fn program(folder: &Path, name: &str) -> Report {
     let file = object::File::parse(&*data).unwrap();
     let function = file.symbols().find(|s| s.name() == Ok(name)).unwrap();
     let mut report = Report::default();
-    report.images.push(Image {
+    report.images.push(new!(Image {
         name: format!("/no/such/folder/{name}"),
         id: file.build_id().unwrap().unwrap().to_vec(),
         base: SLIDE,
         size: 0x10000,
-        ..Image::default()
-    });
-    report.threads.push(Thread {
-        frames: vec![Frame {
+    }));
+    report.threads.push(new!(Thread {
+        frames: vec![new!(Frame {
             pc: SLIDE + function.address(),
             found: Found::Context,
             image: Some(0),
-            ..Frame::default()
-        }],
-        ..Thread::default()
-    });
+        })],
+    }));
     report
 }
 
@@ -206,22 +204,19 @@ fn a_report_has_as_much_time_as_it_is_given_and_a_file_as_much_room() {
         files.add(dsym.as_ref()).unwrap();
         let id = files.ids().next().unwrap().to_vec();
         let mut report = Report::default();
-        report.images.push(Image {
+        report.images.push(new!(Image {
             id,
             base: 0x1_04c3_c000,
             stated: 0x1_0000_0000,
-            ..Image::default()
-        });
-        let frame = Frame {
+        }));
+        let frame = new!(Frame {
             pc: 0x1_04c3_c548,
             found: Found::Context,
             image: Some(0),
-            ..Frame::default()
-        };
-        report.threads.push(Thread {
-            frames: vec![frame; 3],
-            ..Thread::default()
         });
+        report.threads.push(new!(Thread {
+            frames: vec![frame; 3],
+        }));
         Symbolicator::new(files)
             .time_limit(limit)
             .symbolicate(report)

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::symbolicate_support::{Workshop, chains, copy, line_of};
 use serde_json::Value;
+use wedjat::new;
 use wedjat::report::{Found, Frame, Image, Report, Thread};
 use wedjat::symbolicate::{Addresses, DebugFiles, Symbolicator};
 
@@ -209,24 +210,21 @@ fn of_a_universal_file_only_the_slice_in_question_is_kept() {
 
 fn report(id: &[u8], name: &str, pc: u64) -> Report {
     let mut report = Report::default();
-    report.images.push(Image {
+    report.images.push(new!(Image {
         name: name.into(),
         id: id.to_vec(),
         base: 0x1_0000_0000,
         stated: 0x1_0000_0000,
         size: 0x100_0000,
-        ..Image::default()
-    });
-    let frame = Frame {
+    }));
+    let frame = new!(Frame {
         pc,
         found: Found::Context,
         image: Some(0),
-        ..Frame::default()
-    };
-    report.threads.push(Thread {
-        frames: vec![frame],
-        ..Thread::default()
     });
+    report.threads.push(new!(Thread {
+        frames: vec![frame],
+    }));
     report
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::deadline::symbolicate;
 use clap::ValueEnum;
 use serde_json::Value as Json;
+use wedjat::new;
 use wedjat::report::{
     self, App, Context, Event, EventKind, Found, Frame, Image, Report, Sample, Thread, Value,
 };
@@ -44,23 +45,21 @@ fn address() -> u64 {
 
 fn report() -> Report {
     let mut report = Report::default();
-    report.head.app = App {
+    report.head.app = new!(App {
         name: "Kiosk".to_owned(),
         version: "2.0".to_owned(),
-        ..App::default()
-    };
-    report.event = Some(Event {
+    });
+    report.event = Some(new!(Event {
         kind: EventKind::Stall,
         message: Some("no /home/alice/notes.txt for alice at 0x7ffd12345678".to_owned()),
-        ..Event::default()
-    });
-    let frames = vec![Frame {
+    }));
+    let frames = vec![new!(Frame {
         pc: address() + SLIDE,
         found: Found::Context,
         image: Some(0),
         name: None,
-    }];
-    report.threads.push(Thread {
+    })];
+    report.threads.push(new!(Thread {
         main: true,
         name: Some("alice-main".to_owned()),
         frames: frames.clone(),
@@ -68,42 +67,30 @@ fn report() -> Report {
             ("pc".to_owned(), address() + SLIDE),
             ("sp".to_owned(), 0x7ffd_1234_5670),
         ],
-        ..Thread::default()
-    });
+    }));
     report.samples = vec![
-        Sample {
-            frames,
-            count: 3,
-            ..Sample::default()
-        },
-        Sample {
-            keep: 1,
-            count: 2,
-            ..Sample::default()
-        },
+        new!(Sample { frames, count: 3 }),
+        new!(Sample { keep: 1, count: 2 }),
     ];
-    report.images.push(Image {
+    report.images.push(new!(Image {
         name: "/Users/alice/Applications/Kiosk.app/Contents/MacOS/kiosk".to_owned(),
         id: uuid(),
         base: BASE + SLIDE,
         stated: BASE,
         size: 0x8000,
-        ..Image::default()
-    });
+    }));
     let text = |text: &str| Value::Text(text.to_owned());
-    report.context = Some(Context {
+    report.context = Some(new!(Context {
         keys: vec![
             ("screen".to_owned(), text("Checkout")),
             ("user_email".to_owned(), text("a@example.org")),
             ("plan".to_owned(), text("gold-4711")),
             ("memory".to_owned(), Value::Bytes(b"hunter2".to_vec())),
         ],
-        ..Context::default()
-    });
-    report.end = Some(report::End {
+    }));
+    report.end = Some(new!(report::End {
         closed_by: "writer".to_owned(),
-        ..report::End::default()
-    });
+    }));
     report
 }
 

@@ -4,6 +4,7 @@
 use std::process::Command;
 
 use crate::symbolicate_support::{Workshop, chains, crash, line_of};
+use wedjat::new;
 use wedjat::report::{End, Found};
 use wedjat::symbolicate::{DebugFiles, Source};
 
@@ -423,10 +424,9 @@ fn a_dwo_file_that_is_not_sound_is_said() {
 /// What `--strict` ends with over a report of one frame in `program`, and whether a `.dwp` is reported as missing.
 fn strict(shop: &Workshop, mark: u64) -> (Option<i32>, bool) {
     let mut report = crash(shop.report("program", &[(mark, Found::Context)]), "SIGSEGV");
-    report.end = Some(End {
+    report.end = Some(new!(End {
         closed_by: "writer".into(),
-        ..End::default()
-    });
+    }));
     std::fs::write(shop.path("a.wedjat"), wedjat::report::to_bytes(&report)).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_symbolicate"))
         .args(["--no-cache", "--strict", "--debug"])

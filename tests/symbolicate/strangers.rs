@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use wedjat::new;
 use wedjat::report::{self, Found, Image, Report};
 use wedjat::symbolicate::DebugFiles;
 
@@ -20,10 +21,9 @@ fn write(report: &Report, path: &Path) {
 /// A whole report of nothing.
 fn empty() -> Report {
     let mut report = Report::default();
-    report.end = Some(report::End {
+    report.end = Some(new!(report::End {
         closed_by: "writer".to_owned(),
-        ..report::End::default()
-    });
+    }));
     report
 }
 
@@ -63,11 +63,11 @@ fn the_system_s_libraries_are_found_unless_no_search_is_asked_for() {
         .unwrap();
     let address = u64::from_str_radix(&symbol[..16], 16).unwrap();
     let mut report = shop.report("program", &[(address, Found::Context)]);
-    report.images[0] = Image {
+    report.images[0] = new!(Image {
         name: library.to_owned(),
         id: shop.id(library),
         ..report.images[0].clone()
-    };
+    });
     let path = shop.path("1.wedjat");
     write(&report, &path);
     let path = path.to_str().unwrap();

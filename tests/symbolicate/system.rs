@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use wedjat::new;
 use wedjat::report::{End, Event, EventKind, Found, Frame, Image, Report, Thread};
 use wedjat::symbolicate::{DebugFiles, Source, Symbolicated, Symbolicator};
 
@@ -333,20 +334,20 @@ fn report() -> Report {
     let mut report: Report = Report::default();
     let mut thread: Thread = Thread::default();
     for (index, library) in libraries().iter().enumerate() {
-        report.images.push(Image {
+        report.images.push(new!(Image {
             id: library.uuid.to_vec(),
             name: library.path.into(),
             base: library.address + SLIDE,
             stated: library.address,
             size: 0x4000,
             arch: Some("arm64e".into()),
-            ..Image::default()
-        });
-        thread.frames.extend(places().map(|at| Frame {
-            pc: library.address + SLIDE + TEXT + at,
-            found: Found::Context,
-            image: Some(index as u32),
-            ..Frame::default()
+        }));
+        thread.frames.extend(places().map(|at| {
+            new!(Frame {
+                pc: library.address + SLIDE + TEXT + at,
+                found: Found::Context,
+                image: Some(index as u32),
+            })
         }));
     }
     report.threads.push(thread);
@@ -454,28 +455,28 @@ fn what_the_system_lacks_is_one_line() {
     for image in &mut report.images {
         image.id[0] ^= 1;
     }
-    report.images.extend([3, 4].map(|index: u8| Image {
-        id: vec![index; 16],
-        name: format!("/System/Library/Frameworks/F{index}.framework/F{index}"),
-        base: u64::from(index) << 40,
-        size: 0x1000,
-        ..Image::default()
+    report.images.extend([3, 4].map(|index: u8| {
+        new!(Image {
+            id: vec![index; 16],
+            name: format!("/System/Library/Frameworks/F{index}.framework/F{index}"),
+            base: u64::from(index) << 40,
+            size: 0x1000,
+        })
     }));
-    let more = [(3u64, 2), (4, 3)].map(|(base, image)| Frame {
-        pc: base << 40,
-        found: Found::Context,
-        image: Some(image),
-        ..Frame::default()
+    let more = [(3u64, 2), (4, 3)].map(|(base, image)| {
+        new!(Frame {
+            pc: base << 40,
+            found: Found::Context,
+            image: Some(image),
+        })
     });
     report.threads[0].frames.extend(more);
-    report.event = Some(Event {
+    report.event = Some(new!(Event {
         kind: EventKind::Live,
-        ..Event::default()
-    });
-    report.end = Some(End {
+    }));
+    report.end = Some(new!(End {
         closed_by: "writer".into(),
-        ..End::default()
-    });
+    }));
     let path = folder.path().join("a.wedjat");
     std::fs::write(&path, wedjat::report::to_bytes(&report)).unwrap();
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_symbolicate"))

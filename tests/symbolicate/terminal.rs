@@ -7,6 +7,7 @@ use crate::deadline::{Ran, symbolicate};
 use crate::report_support::full_report;
 use crate::symbolicate_support::{Workshop, line_program};
 use clap::ValueEnum;
+use wedjat::new;
 use wedjat::report::{self, Report};
 use wedjat::symbolicate::command::FormatName;
 
@@ -247,23 +248,17 @@ fn names_in_debug_files_are_shown_plainly() {
     // In a report.
     let mut report = Report::default();
     report.event = Some(report::Event::default());
-    report.images.push(report::Image {
+    report.images.push(new!(report::Image {
         name: path.display().to_string(),
         base: 0x7000_0000_0000,
         size: 0x10_0000,
         id: workshop.id(name),
-        ..report::Image::default()
-    });
+    }));
     let pc = 0x7000_0000_0000 + address;
-    report.threads.push(report::Thread {
+    report.threads.push(new!(report::Thread {
         main: true,
-        frames: vec![report::Frame {
-            pc,
-            image: Some(0),
-            ..report::Frame::default()
-        }],
-        ..report::Thread::default()
-    });
+        frames: vec![new!(report::Frame { pc, image: Some(0) })],
+    }));
     let file = workshop.path("r.wedjat");
     std::fs::write(&file, report::to_bytes(&report)).unwrap();
     for name in formats_for_eyes() {

@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use wedjat::new;
 use wedjat::report;
 use wedjat::report::{End, Event, EventKind, Found};
 
@@ -33,14 +34,12 @@ impl Home {
         shop.run("gcc -g -O1 -Wl,--build-id=sha1 a.c -o program");
         let mark = shop.address("program", "mark");
         let mut report = shop.report("program", &[(mark, Found::Context)]);
-        report.event = Some(Event {
+        report.event = Some(new!(Event {
             kind: EventKind::Live,
-            ..Event::default()
-        });
-        report.end = Some(End {
+        }));
+        report.end = Some(new!(End {
             closed_by: "writer".into(),
-            ..End::default()
-        });
+        }));
         let bytes = report::to_bytes(&report);
         std::fs::create_dir(shop.path("reports")).unwrap();
         std::fs::create_dir(shop.path("photos")).unwrap();

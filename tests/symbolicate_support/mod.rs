@@ -6,6 +6,7 @@ pub mod home;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use wedjat::new;
 use wedjat::report::{Event, EventKind, Found, Frame, Image, Report, Signal, Thread};
 use wedjat::symbolicate::{Addresses, DebugFiles, Stack, Symbolicator};
 
@@ -113,25 +114,24 @@ impl Workshop {
     pub fn report(&self, file: &str, frames: &[(u64, Found)]) -> Report {
         let mut report = Report::default();
         report.head.arch = "x86_64".into();
-        report.images.push(Image {
+        report.images.push(new!(Image {
             name: self.path(file).display().to_string(),
             id: self.id(file),
             base: SLIDE,
             size: 0x100_0000,
-            ..Image::default()
+        }));
+        let frames = frames.iter().map(|&(svma, found)| {
+            new!(Frame {
+                pc: SLIDE + svma,
+                found,
+                image: Some(0),
+            })
         });
-        let frames = frames.iter().map(|&(svma, found)| Frame {
-            pc: SLIDE + svma,
-            found,
-            image: Some(0),
-            ..Frame::default()
-        });
-        report.threads.push(Thread {
+        report.threads.push(new!(Thread {
             main: true,
             crashed: true,
             frames: frames.collect(),
-            ..Thread::default()
-        });
+        }));
         report
     }
 }
@@ -157,15 +157,13 @@ pub fn chains(files: DebugFiles, report: Report) -> Vec<Vec<String>> {
 }
 
 pub fn crash(mut report: Report, signal: &str) -> Report {
-    report.event = Some(Event {
+    report.event = Some(new!(Event {
         kind: EventKind::Crash,
         fatal: true,
-        signal: Some(Signal {
+        signal: Some(new!(Signal {
             name: signal.into(),
-            ..Signal::default()
-        }),
-        ..Event::default()
-    });
+        })),
+    }));
     report
 }
 

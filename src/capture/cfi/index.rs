@@ -180,10 +180,7 @@ fn built_header(section: &Section, bases: &BaseAddresses) -> Option<Section> {
         ]
     };
     bytes.extend(pairs.into_iter().flat_map(pair).flatten());
-    Some(Section {
-        svma: section.svma,
-        bytes: bytes.into(),
-    })
+    Some(Section::new(section.svma, bytes))
 }
 
 /// Returns the address (svma) of `.eh_frame` that `.eh_frame_hdr` states.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Frames of a stack for which the report had no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Omitted {
     /// Index of the frame that they preceded, on its innermost side; the number of frames if they followed
     /// the last.
@@ -14,6 +15,7 @@ pub struct Omitted {
 
 /// A frame as a capture finds it: allocation-free, for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct RawFrame {
     /// The program counter (avma) as captured.
     pub pc: u64,
@@ -42,6 +44,7 @@ impl RawFrame {
 
 /// One frame of a stack, as captured.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Frame {
     /// The program counter (avma) as captured: for callers, the return address.
     pub pc: u64,
@@ -52,6 +55,16 @@ pub struct Frame {
     pub image: Option<u32>,
     /// The name from the image's own symbol table, where `MonitorBuilder::names` is on.
     pub name: Option<String>,
+}
+
+impl Frame {
+    /// A frame at the program counter of a register context, in no known image.
+    pub fn new(pc: u64) -> Frame {
+        Frame {
+            pc,
+            ..Frame::default()
+        }
+    }
 }
 
 /// A stack to be written, innermost frame first.

@@ -15,6 +15,7 @@ macro_rules! section {
         $(#[$attribute])*
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(default)]
+        #[non_exhaustive]
         pub struct $name {
             $($(#[$field_attribute])* pub $field: $owned,)*
             /// Keys not known here.

@@ -182,6 +182,7 @@ section! {
 
 /// Counts of events that were not reported since launch, by reason.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Loss {
     /// `quota`, `back_off`, `unwritten`, `unanswered`, `unsent`, `background`, `late`, `debugger`, `sleep`, `modal`,
     /// `recorder`, `context`, and what later versions add.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The functions that await the function of a frame, innermost first: they are on no stack.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct AsyncChain {
     /// Index of the frame, counted from the innermost one of the whole stack.
     pub frame: u64,

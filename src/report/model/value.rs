@@ -14,6 +14,7 @@ use crate::report::wire::fields::{Raw, from_hex};
 /// `{"extension": 5, "bytes": "0aff"}`. A map with keys other than texts is `{"map": [[key, value], …]}`. NaN and the
 /// infinities are `null`.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub enum Value {
     /// `nil`
     #[default]
@@ -43,6 +44,7 @@ pub type Extra = Vec<(String, Value)>;
 
 /// A borrowed value of a context key.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum ValueView<'a> {
     /// `nil`
     Nil,

@@ -20,7 +20,7 @@ pub(crate) use life::{LifeWatch, ends_in_order};
 pub(crate) use state::in_progress;
 pub(crate) use waiting::crashed_too;
 pub(crate) use writing::CrashPart;
-#[cfg(all(feature = "internals", target_os = "linux"))]
+#[cfg(all(feature = "__internals", target_os = "linux"))]
 pub use writing::set_phase_hook;
 
 use crate::capture::Registers;

@@ -92,7 +92,7 @@ impl CrashPart {
         BEGUN.fetch_add(1, Ordering::Relaxed);
         STOOD_STILL.store(false, Ordering::Relaxed);
         let is_whole = GUARDED.run(&mut || {
-            #[cfg(all(feature = "internals", target_os = "linux"))]
+            #[cfg(all(feature = "__internals", target_os = "linux"))]
             hook::call(self);
             work();
         });
@@ -179,11 +179,11 @@ impl PartWatch {
     }
 }
 
-#[cfg(all(feature = "internals", target_os = "linux"))]
+#[cfg(all(feature = "__internals", target_os = "linux"))]
 pub use hook::set_phase_hook;
 
 /// For tests alone: no app has it.
-#[cfg(all(feature = "internals", target_os = "linux"))]
+#[cfg(all(feature = "__internals", target_os = "linux"))]
 mod hook {
     use std::sync::atomic::{AtomicPtr, Ordering};
 

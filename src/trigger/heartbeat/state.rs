@@ -154,7 +154,7 @@ impl HeartbeatState {
     }
 
     /// One with a watchdog of its own.
-    #[cfg(all(any(test, feature = "internals"), not(all(loom, test))))]
+    #[cfg(all(any(test, feature = "__internals"), not(all(loom, test))))]
     #[allow(clippy::new_without_default, reason = "for tests")]
     pub fn new() -> HeartbeatState {
         HeartbeatState::with(Some(Box::leak(Box::new(Semaphore::new()))))

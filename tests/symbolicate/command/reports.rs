@@ -3,6 +3,7 @@
 use std::process::Output;
 
 use serde_json::Value;
+use wedjat::new;
 use wedjat::report::{self, EventKind, Frame, Sample, WalkEnd};
 
 use super::{
@@ -145,12 +146,11 @@ fn a_cut_walk_is_shown_as_one() {
     let shown = |thread: WalkEnd, sample: WalkEnd| {
         let mut report = stall(uuid());
         report.threads[0].end = Some(thread);
-        report.samples.push(Sample {
+        report.samples.push(new!(Sample {
             count: 1,
             frames: report.threads[0].frames.clone(),
             end: Some(sample),
-            ..Sample::default()
-        });
+        }));
         let path = written(folder.path(), "cut.wedjat", &report::to_bytes(&report));
         ["text", "html", "json"].map(|format| {
             let output = symbolicate(&["--format", format, &path]);
@@ -178,15 +178,14 @@ fn reports_that_our_recorder_would_not_write() {
     let mut odd = stall(uuid());
     let frames = odd.threads[0].frames.clone();
     for at in 0..3 {
-        odd.samples.push(Sample {
+        odd.samples.push(new!(Sample {
             at: std::time::Duration::from_nanos(at),
             count: u64::MAX - at,
-            frames: vec![Frame {
+            frames: vec![new!(Frame {
                 pc: frames[0].pc + 4 * at,
                 ..frames[0].clone()
-            }],
-            ..Sample::default()
-        });
+            })],
+        }));
     }
     let word = |key: &str, word: &str| (key.to_owned(), report::Value::Text(word.to_owned()));
     let event = odd.event.as_mut().unwrap();
@@ -262,10 +261,9 @@ fn a_report_is_not_left_out_for_what_damage_has_taken() {
 fn async_callers_are_counted_where_a_report_has_some() {
     let folder = tempfile::tempdir().unwrap();
     let mut of_task = stall(uuid());
-    of_task.threads[0].tasks.push(report::AsyncChain {
+    of_task.threads[0].tasks.push(new!(report::AsyncChain {
         callers: vec![0x1100, 0x1200],
-        ..report::AsyncChain::default()
-    });
+    }));
     for (of, expected) in [(of_task, true), (stall(uuid()), false)] {
         let file = written(folder.path(), "a.wedjat", &report::to_bytes(&of));
         let output = symbolicate(&["--inspect", &file]);

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use wedjat::new;
 use wedjat::report::{self, Image};
 use wedjat::symbolicate::{Addresses, DebugFiles, Symbolicator};
 
@@ -76,13 +77,12 @@ fn use_up(path: &Path) {
     }
     let symbolicator = Symbolicator::new(files);
     for id in ids {
-        let image = Image {
+        let image = new!(Image {
             id,
             base: CODE.start,
             stated: CODE.start,
             size: 0x8000,
-            ..Image::default()
-        };
+        });
         symbolicator.symbolicate(report::read(&report_of(vec![image])).unwrap().report);
     }
 }

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use wedjat::new;
 use wedjat::report::Image;
 
 use super::{CODE, DSYM, fifo, report_of};
@@ -190,12 +191,13 @@ fn a_report_s_paths_are_never_shown_what_lies_there() {
         "/".repeat(5000),
     ];
     let images = names.iter().enumerate().flat_map(|(index, name)| {
-        let image = |id: &[u8]| Image {
-            name: name.clone(),
-            id: id.to_vec(),
-            base: 0x10_0000 * (index as u64 + 1),
-            size: 0x1000,
-            ..Image::default()
+        let image = |id: &[u8]| {
+            new!(Image {
+                name: name.clone(),
+                id: id.to_vec(),
+                base: 0x10_0000 * (index as u64 + 1),
+                size: 0x1000,
+            })
         };
         [image(b""), image(b"..\0/\xff"), image(&[b'.'; 64])]
     });

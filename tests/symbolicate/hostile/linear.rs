@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
+use wedjat::new;
 use wedjat::report::{self, EventKind, Frame, Image, Report, Sample, Thread};
 
 use super::{assembled, report_of};
@@ -28,11 +29,12 @@ fn the_time_goes_by_the_length_of_a_file() {
     let processes = "Event: cpu usage\nData Source: x\n".to_owned()
         + &"A: b\n".repeat(60_000)
         + &"Powerstats for: a\n".repeat(60_000);
-    let images = (1..40_000).map(|at| Image {
-        name: format!("/x/{at}"),
-        base: 0x1000 * at,
-        size: 0x1000,
-        ..Image::default()
+    let images = (1..40_000).map(|at| {
+        new!(Image {
+            name: format!("/x/{at}"),
+            base: 0x1000 * at,
+            size: 0x1000,
+        })
     });
     // As many checkouts of this crate, and as many frames besides.
     let ours = (0..30_000).map(|at| ips_frame("wedjat::a", &format!("/f{at}/src/a.rs")));
@@ -132,23 +134,21 @@ fn call_graph(count: usize) -> String {
 
 /// A stall of as many samples that share a frame of a long name.
 fn kept(count: usize) -> Vec<u8> {
-    let named = Frame {
+    let named = new!(Frame {
         name: Some("a".repeat(1 << 20)),
         ..frame(0x1000)
-    };
+    });
     let mut report = Report::default();
     report.event.get_or_insert_default().kind = EventKind::Stall;
-    report.samples = vec![Sample {
+    report.samples = vec![new!(Sample {
         count: 1,
         frames: vec![named],
-        ..Sample::default()
-    }];
-    let sample = Sample {
+    })];
+    let sample = new!(Sample {
         count: 1,
         keep: 1,
         frames: vec![frame(0x1001)],
-        ..Sample::default()
-    };
+    });
     report.samples.extend(vec![sample; count]);
     report::to_bytes(&report)
 }
@@ -161,23 +161,22 @@ fn ips_frame(symbol: &str, file: &str) -> Value {
 fn stall(count: u64, name: &str) -> Vec<u8> {
     let mut report = Report::default();
     report.event.get_or_insert_default().kind = EventKind::Stall;
-    report.images.push(Image {
+    report.images.push(new!(Image {
         name: name.into(),
         base: 0x1000,
         size: 0x100_0000,
-        ..Image::default()
-    });
-    let sample = |at: u64| Sample {
-        count: 1,
-        frames: vec![frame(0x1001 + at)],
-        ..Sample::default()
+    }));
+    let sample = |at: u64| {
+        new!(Sample {
+            count: 1,
+            frames: vec![frame(0x1001 + at)],
+        })
     };
     report.samples = (0..count).map(sample).collect();
-    report.threads.push(Thread {
+    report.threads.push(new!(Thread {
         main: true,
         frames: vec![frame(0x1000)],
-        ..Thread::default()
-    });
+    }));
     report::to_bytes(&report)
 }
 
@@ -193,23 +192,20 @@ fn panic(threads: usize) -> Vec<u8> {
 fn one_address(count: u64) -> Vec<u8> {
     let mut report = Report::default();
     report.event.get_or_insert_default().kind = EventKind::Crash;
-    let named = |at| Frame {
-        name: Some(format!("n{at}")),
-        image: None,
-        ..frame(1)
+    let named = |at| {
+        new!(Frame {
+            name: Some(format!("n{at}")),
+            image: None,
+            ..frame(1)
+        })
     };
-    report.threads.push(Thread {
+    report.threads.push(new!(Thread {
         main: true,
         frames: (0..count).map(named).collect(),
-        ..Thread::default()
-    });
+    }));
     report::to_bytes(&report)
 }
 
 fn frame(pc: u64) -> Frame {
-    Frame {
-        pc,
-        image: Some(0),
-        ..Frame::default()
-    }
+    new!(Frame { pc, image: Some(0) })
 }

@@ -1,5 +1,6 @@
 //! Names and paths that share the bytes of one long text, or that stand with each frame.
 
+use wedjat::new;
 use wedjat::report::{self, Event, EventKind, Frame, Report, Thread};
 
 use super::{Workshop, assembled, limited, unit};
@@ -133,14 +134,14 @@ fn paths_that_are_tails_of_one() {
 fn a_long_name_is_cut_wherever_it_stands() {
     let folder = tempfile::tempdir().unwrap();
     let mut report = Report::default();
-    report.event = Some(Event {
+    report.event = Some(new!(Event {
         kind: EventKind::Crash,
-        ..Event::default()
-    });
-    let frame = |name: &str| Frame {
-        pc: 0x1000,
-        name: Some(name.to_owned()),
-        ..Frame::default()
+    }));
+    let frame = |name: &str| {
+        new!(Frame {
+            pc: 0x1000,
+            name: Some(name.to_owned()),
+        })
     };
     let names = [
         "é".repeat(250_000),
@@ -148,16 +149,14 @@ fn a_long_name_is_cut_wherever_it_stands() {
         format!("_R{}", "a".repeat(9_000)),
     ];
     let frames = names.iter().map(|name| frame(name)).collect();
-    report.threads.push(Thread {
+    report.threads.push(new!(Thread {
         main: true,
         crashed: true,
         frames,
-        ..Thread::default()
-    });
-    report.end = Some(report::End {
+    }));
+    report.end = Some(new!(report::End {
         closed_by: "writer".to_owned(),
-        ..report::End::default()
-    });
+    }));
     let path = folder.path().join("1.wedjat");
     std::fs::write(&path, report::to_bytes(&report)).unwrap();
     for format in [

@@ -1,6 +1,7 @@
 //! Names that grow when they are read: memory and text stay within a hundred times the report, as
 //! docs/report-format.md promises.
 
+use wedjat::new;
 use wedjat::report::{self, Event, EventKind, Frame, Report, Thread};
 
 use super::{Limit, bounded_by};
@@ -11,25 +12,23 @@ const LEAST: usize = 10_000;
 /// A report with these names on its crashed thread.
 fn report_of(names: &[String]) -> Vec<u8> {
     let mut report = Report::default();
-    report.event = Some(Event {
+    report.event = Some(new!(Event {
         kind: EventKind::Crash,
-        ..Event::default()
-    });
-    let frame = |name: &String| Frame {
-        pc: 0x1000,
-        name: Some(name.clone()),
-        ..Frame::default()
+    }));
+    let frame = |name: &String| {
+        new!(Frame {
+            pc: 0x1000,
+            name: Some(name.clone()),
+        })
     };
-    report.threads.push(Thread {
+    report.threads.push(new!(Thread {
         main: true,
         crashed: true,
         frames: names.iter().map(frame).collect(),
-        ..Thread::default()
-    });
-    report.end = Some(report::End {
+    }));
+    report.end = Some(new!(report::End {
         closed_by: "writer".to_owned(),
-        ..report::End::default()
-    });
+    }));
     report::to_bytes(&report)
 }
 

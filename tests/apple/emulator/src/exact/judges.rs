@@ -7,7 +7,7 @@ use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
 
 use wedjat::unwind::{
-    Arch, Bytes, Found, Images, LoadedImage, Memory, Missing, Registers, RuleSource, Section,
+    Arch, Found, Images, LoadedImage, Memory, Missing, Registers, RuleSource, Section,
     WalkEnd,
 };
 
@@ -141,10 +141,7 @@ fn loaded(image: &Image, arm: bool, starts: bool) -> LoadedImage {
     let file = &image.file;
     let part = |name: &str| {
         let section = file.section("__TEXT", name)?;
-        Some(Section {
-            svma: section.svma.start,
-            bytes: Bytes::from(file.data(section).to_vec()),
-        })
+        Some(Section::new(section.svma.start, file.data(section).to_vec()))
     };
     // S_ATTR_PURE_INSTRUCTIONS, S_ATTR_SOME_INSTRUCTIONS
     let code = file.sections.iter().filter(|s| s.flags & 0x8000_0400 != 0);
@@ -160,10 +157,8 @@ fn loaded(image: &Image, arm: bool, starts: bool) -> LoadedImage {
     .with_arch(arch)
     .with_code(code.clone());
     for section in file.sections.iter().filter(|s| code.contains(&s.svma)) {
-        loaded = loaded.with_text(Section {
-            svma: section.svma.start,
-            bytes: Bytes::from(file.data(section).to_vec()),
-        });
+        let bytes = file.data(section).to_vec();
+        loaded = loaded.with_text(Section::new(section.svma.start, bytes));
     }
     if let Some(eh_frame) = part("__eh_frame") {
         loaded = loaded.with_eh_frame(eh_frame, None);
