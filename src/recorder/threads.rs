@@ -194,7 +194,9 @@ impl ThreadCapture<'_> {
                 }
                 Err(error) => matches!(error, StopError::Blocked),
             };
+            let took = clock::monotonic().saturating_sub(start);
             if is_blocked {
+                self.waited = took.saturating_add(self.waited);
                 // To ask once more would change nothing.
                 let Some(captured) = capturer.capture_unanswered(thread) else {
                     return Taken::Blocked;
@@ -202,7 +204,6 @@ impl ThreadCapture<'_> {
                 recording.thread(buffers, images, facts, &captured);
                 return Taken::Unanswered;
             }
-            let took = clock::monotonic().saturating_sub(start);
             // One that is ready to run and has not had the CPU would have answered.
             progress = thread.progress();
             if progress.is_some_and(|now| now.running) {

@@ -325,6 +325,49 @@ fn a_thread_that_blocks_everything_gets_no_signals() {
     });
 }
 
+/// The capturer would wait ten seconds for an answer.
+#[test]
+fn a_thread_that_answered_and_then_blocks_everything_is_not_waited_for() {
+    passes(
+        "a_thread_that_answered_and_then_blocks_everything_is_not_waited_for",
+        || {
+            let none_blocked: Vec<i32> = (1..=64).collect();
+            for first in [&LIBDISPATCH[..], &[libc::SIGRTMIN() + 9], &none_blocked] {
+                let is_blocked = AtomicU64::new(0);
+                let flags = Flags::default();
+                std::thread::scope(|scope| {
+                    let (sender, receiver) = mpsc::channel();
+                    let (is_blocked, flags) = (&is_blocked, &flags);
+                    let _stop = StopOnDrop(flags);
+                    scope.spawn(move || {
+                        block_all_but(first);
+                        sender.send(Thread::current()).unwrap();
+                        while is_blocked.load(Ordering::Acquire) == 0 {
+                            std::hint::spin_loop();
+                        }
+                        block_all_but(&[]);
+                        outer(flags);
+                    });
+                    let thread = receiver.recv().unwrap();
+                    let mut capturer = capturer();
+                    let images = ImageTable::enter();
+                    capturer.capture(thread, &images).unwrap();
+                    is_blocked.store(1, Ordering::Release);
+                    while !flags.inside.load(Ordering::Acquire) {
+                        std::thread::yield_now();
+                    }
+                    let start = Instant::now();
+                    for _ in 0..3 {
+                        let result = capturer.capture(thread, &images).map(|_| ());
+                        assert!(matches!(result, Err(StopError::Blocked)), "{result:?}");
+                    }
+                    assert!(start.elapsed() < Duration::from_secs(5));
+                });
+            }
+        },
+    );
+}
+
 /// A parent of vfork(2) sleeps without looking at signals until its child has ended.
 #[test]
 fn a_thread_that_answers_too_late_does_not_end_the_process() {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use wedjat::report::{Frame, Report};
+use wedjat::report::Report;
 use wedjat::{Monitor, Stall};
 
-use crate::stall_support::only_monitor;
+use crate::stall_support::{only_monitor, stacks};
 
 #[path = "../library/mod.rs"]
 mod library;
@@ -67,17 +67,6 @@ fn run(path: &Path, which: usize) -> usize {
         assert_eq!(libc::dlclose(handle), 0);
         function as usize
     }
-}
-
-/// The whole stacks of the report's samples.
-fn stacks(report: &Report) -> Vec<Vec<Frame>> {
-    let mut stack: Vec<Frame> = Vec::new();
-    let whole = report.samples.iter().map(|sample| {
-        let kept = stack.split_off(stack.len() - sample.keep as usize);
-        stack = sample.frames.iter().cloned().chain(kept).collect();
-        stack.clone()
-    });
-    whole.collect()
 }
 
 fn each_frame_has_its_own_image(flags: &[&str]) {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Barrier};
 use std::thread::{scope, sleep, spawn};
 use std::time::Duration;
 
-use crate::stall_support::{self, only_monitor, own_tid};
-use wedjat::report::Report;
+use crate::stall_support::{self, block_all_but_libdispatchs, only_monitor, own_tid, stacks};
+use wedjat::report::{Frame, Report};
 use wedjat::{Misuse, Monitor, Stall, threads, watch_thread};
 
 const LONG: Duration = Duration::from_millis(700);
@@ -471,6 +471,62 @@ fn in_a_child_of_fork_nothing_is_watched_and_nothing_hangs() {
     });
     assert_eq!(status.join().unwrap(), 0);
     assert_eq!(monitor.stats().stray_beats, 0);
+}
+
+#[inline(never)]
+fn computes(until: &std::sync::atomic::AtomicBool) {
+    while !until.load(std::sync::atomic::Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
+    std::hint::black_box(());
+}
+
+fn is_in_computes(frame: &Frame) -> bool {
+    let begin = computes as *const () as u64;
+    frame.pc.checked_sub(begin).is_some_and(|at| at < 512)
+}
+
+/// The captures' own signal does not reach it.
+#[test]
+fn a_busy_thread_with_libdispatchs_mask_keeps_its_samples_and_answers_a_live_report() {
+    let _only = only_monitor();
+    let (folder, monitor) = install(None);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let tid = scope(|scope| {
+        let (say, said) = channel();
+        let is_over = &is_over;
+        scope.spawn(move || {
+            block_all_but_libdispatchs();
+            let watch = watch_thread("worker", Stall::default()).unwrap();
+            watch.heartbeat().begin();
+            say.send(own_tid() as u64).unwrap();
+            computes(is_over);
+            watch.heartbeat().end();
+        });
+        let tid = said.recv().unwrap();
+        let path = monitor.record("look").unwrap();
+        let read = wedjat::report::read(&std::fs::read(path).unwrap());
+        let report = read.unwrap().report;
+        let mut threads = report.threads.iter();
+        let thread = threads.find(|thread| thread.id == tid).unwrap();
+        assert!(thread.frames.iter().any(is_in_computes), "{thread:?}");
+        assert_eq!(report.capture.unwrap().unanswered.unwrap_or(0), 0);
+        while monitor.stats().captures < 40 {
+            sleep(Duration::from_millis(10));
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        tid
+    });
+    all_have_left(&monitor);
+    drop(monitor);
+    let reports = reports(folder.path());
+    let stall = reports.iter().find(|report| report.stall_end.is_some());
+    let stall = stall.unwrap();
+    assert_eq!(stall.threads[0].id, tid);
+    let samples = stall.samples.iter().zip(stacks(stall));
+    let within = samples.filter(|(_, stack)| stack.iter().any(is_in_computes));
+    let count: u64 = within.map(|(sample, _)| sample.count).sum();
+    assert!(count >= 35, "{count} samples");
 }
 
 /// As the threads of some runtimes do: they block nearly all signals.

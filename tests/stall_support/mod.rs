@@ -12,6 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use wedjat::Stall;
+use wedjat::report::{Frame, Report};
 use wedjat::trigger::heartbeat::{Heartbeat, HeartbeatState};
 use wedjat::trigger::stall::{Reason, StallEndInfo, StallInfo};
 use wedjat::trigger::watchdog::{Watchdog, Watcher};
@@ -179,5 +180,41 @@ pub fn burn(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
         std::hint::spin_loop();
+    }
+}
+
+/// The whole stacks of the report's samples.
+pub fn stacks(report: &Report) -> Vec<Vec<Frame>> {
+    let mut stack: Vec<Frame> = Vec::new();
+    let whole = report.samples.iter().map(|sample| {
+        let kept = stack.split_off(stack.len() - sample.keep as usize);
+        stack = sample.frames.iter().cloned().chain(kept).collect();
+        stack.clone()
+    });
+    whole.collect()
+}
+
+/// Signals that the threads of libdispatch leave open: `_dispatch_worker_thread` in its src/queue.c.
+const LIBDISPATCH: [i32; 8] = [
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGSEGV,
+    libc::SIGPIPE,
+    libc::SIGSYS,
+    libc::SIGPROF,
+];
+
+/// Blocks the signals that threads of libdispatch block, besides those that the calling thread has inherited.
+pub fn block_all_but_libdispatchs() {
+    // SAFETY: plain memory, of which zeros are a value; concerns the calling thread alone.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        for signal in LIBDISPATCH {
+            libc::sigdelset(&raw mut all, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
     }
 }

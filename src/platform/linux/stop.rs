@@ -109,7 +109,7 @@ impl Stopper {
         let mut asked = self.ask(thread, known.clone(), budget, (usual, fallback.as_mut()));
         if fallback.is_none() && matches!(asked, Err(StopError::Blocked)) {
             contact::note_blocks(thread);
-            fallback = Fallback::find(thread, usual, 0)?;
+            fallback = Fallback::find(thread, usual, 0).inspect_err(|_| contact::forget(thread))?;
             if fallback.is_some() {
                 asked = self.ask(thread, known, budget, (usual, fallback.as_mut()));
             }

@@ -31,6 +31,8 @@ const SHARED: [i32; 2] = [libc::SIGPROF, libc::SIGURG];
 /// does so for a moment.
 const LOOKS: u32 = 2;
 const BETWEEN: i64 = 150_000;
+/// A thread that has run for so long since its answer has left the handler, nanoseconds.
+const WAY_OUT: u64 = 1_000_000;
 
 /// Looks for the other user of a fallback, as far apart.
 const WAITS: u32 = 10;
@@ -144,7 +146,15 @@ impl Fallback {
     pub fn find(thread: Thread, usual: i32, patience: u64) -> Result<Option<Fallback>, StopError> {
         let until = monotonic().saturating_add(patience);
         let mut looks = 0;
-        while looks < LOOKS || monotonic() < until && thread.is_alive() {
+        let cpu = || thread.progress().map(|progress| progress.cpu);
+        let before = (patience > 0).then(cpu).flatten();
+        // It has left the handler, and blocks all by itself.
+        let has_run = || {
+            cpu()
+                .zip(before)
+                .is_some_and(|(now, before)| now.saturating_sub(before) > WAY_OUT)
+        };
+        while looks < LOOKS || monotonic() < until && thread.is_alive() && !has_run() {
             if looks > 0 {
                 signals::pause(BETWEEN);
             }
