@@ -596,7 +596,16 @@ wedjat_heartbeat wedjat_watch_thread(const wedjat_monitor *monitor,
                                      uint32_t strikes);
 
 /*
- Ends the watch that `wedjat_watch_thread` began on the calling thread; nothing on any other.
+ Watches the calling thread as `wedjat_watch_thread` does, as a member of the pool `name`. Members have numbers from 1 on, and
+ share one limit of reports. A report of a stall has counts of the members that were in a stall and at rest.
+ */
+wedjat_heartbeat wedjat_enter(const wedjat_monitor *monitor,
+                              const char *name,
+                              uint32_t stall_timeout_ms,
+                              uint32_t strikes);
+
+/*
+ Ends the watch that `wedjat_watch_thread` or `wedjat_enter` began on the calling thread; nothing on any other.
  */
 void wedjat_unwatch_thread(const wedjat_monitor *monitor);
 
@@ -621,8 +630,9 @@ bool wedjat_watch_by_ping(const wedjat_monitor *monitor,
                           void *data);
 
 /*
- On Apple platforms: watches the main thread by its dispatch queue, if no run loop serves that queue
- (`dispatch_main`). Returns true if it began, and false on other platforms.
+ Watches the main queue of libdispatch, on Apple platforms and in Swift programs on Linux. Reports have the stack of the thread
+ that works it off: the main thread, or after `dispatch_main` one of the system's pool. Returns true if it began, and false
+ in a program without libdispatch.
  */
 bool wedjat_watch_main_queue(const wedjat_monitor *monitor);
 

@@ -131,14 +131,39 @@ pub unsafe extern "C" fn wedjat_watch_thread(
     strikes: u32,
 ) -> wedjat_heartbeat {
     // SAFETY: as the caller promises.
+    unsafe { watch(monitor, name, false, (stall_timeout_ms, strikes)) }
+}
+
+/// Watches the calling thread as `wedjat_watch_thread` does, as a member of the pool `name`. Members have numbers from 1 on, and
+/// share one limit of reports. A report of a stall has counts of the members that were in a stall and at rest.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wedjat_enter(
+    monitor: *const wedjat_monitor,
+    name: *const c_char,
+    stall_timeout_ms: u32,
+    strikes: u32,
+) -> wedjat_heartbeat {
+    // SAFETY: as the caller promises.
+    unsafe { watch(monitor, name, true, (stall_timeout_ms, strikes)) }
+}
+
+/// # Safety
+/// `name` is null or a C string.
+unsafe fn watch(
+    monitor: *const wedjat_monitor,
+    name: *const c_char,
+    is_pool: bool,
+    (stall_timeout_ms, strikes): (u32, u32),
+) -> wedjat_heartbeat {
+    // SAFETY: as the caller promises.
     let name = unsafe { text(name) }.filter(|_| !monitor.is_null());
     let stall = stall_of(stall_timeout_ms, strikes);
-    let heart = name.and_then(|name| crate::monitor::watch_for_c(&name, stall));
+    let heart = name.and_then(|name| crate::monitor::watch_for_c(&name, is_pool, stall));
     let install = heart.map_or(0, Heartbeat::number);
     wedjat_heartbeat { install }
 }
 
-/// Ends the watch that `wedjat_watch_thread` began on the calling thread; nothing on any other.
+/// Ends the watch that `wedjat_watch_thread` or `wedjat_enter` began on the calling thread; nothing on any other.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_unwatch_thread(monitor: *const wedjat_monitor) {
     if !monitor.is_null() {
@@ -184,19 +209,14 @@ extern "C" fn answer() {
     crate::trigger::ping::answer();
 }
 
-/// On Apple platforms: watches the main thread by its dispatch queue, if no run loop serves that queue
-/// (`dispatch_main`). Returns true if it began, and false on other platforms.
+/// Watches the main queue of libdispatch, on Apple platforms and in Swift programs on Linux. Reports have the stack of the thread
+/// that works it off: the main thread, or after `dispatch_main` one of the system's pool. Returns true if it began, and false
+/// in a program without libdispatch.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_watch_main_queue(monitor: *const wedjat_monitor) -> bool {
     // SAFETY: as the caller promises.
     let monitor = unsafe { wedjat_monitor::get(monitor) };
-    #[cfg(target_vendor = "apple")]
-    return monitor.is_some_and(|monitor| monitor.watch_main_queue().is_ok());
-    #[cfg(not(target_vendor = "apple"))]
-    {
-        let _ = monitor;
-        false
-    }
+    monitor.is_some_and(|monitor| monitor.watch_main_queue().is_ok())
 }
 
 /// Writes a report of all threads, now. It has `reason` (may be null). Its path goes to `path` (at most

@@ -11,7 +11,7 @@ use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::directory::{Directory, Others, open_above};
 use crate::platform::folder::Folder;
 use crate::platform::stacks::ensure_alternate_stack;
-use crate::platform::{Thread, abort, fresh_id, open_for_reports, process_mark, user};
+use crate::platform::{MainQueue, Thread, abort, fresh_id, open_for_reports, process_mark, user};
 use crate::recorder::{
     COUNTERS, CRASH_WRITER, CrashRecorder, Facts, Helper, LiveRecorder, LoadRecorder, Shared,
     StallEvent, StallRecorder, TERMINATE, prepare_crash,
@@ -173,6 +173,7 @@ impl MonitorBuilder {
         // A folder that cannot be tidied up now can be at the next report.
         let tidy = move || Tidying::begin(in_helper.clone(), keep, Helper::tidy_soon).ok();
         let helper = Helper::spawn(tidy).map_err(thread)?;
+        MainQueue::forget();
         let heartbeat = Registry.open();
         let mut monitor = Monitor {
             heartbeat,

@@ -24,7 +24,7 @@ pub use crate::recorder::{StallEvent, Threads};
 
 use crate::context::{CONTEXT, Context};
 use crate::platform::folder::Folder;
-use crate::platform::{Thread, clock, process_mark};
+use crate::platform::{MainQueue, Thread, clock, process_mark};
 use crate::recorder::{Helper, LiveRecorder, retire_crash, trace_report};
 use crate::report::name::Name;
 use crate::store::launch::{self, LaunchRecord};
@@ -195,17 +195,31 @@ impl Monitor {
         }
     }
 
-    /// Watches the main thread by its dispatch queue, as [`Monitor::watch_by_ping`] does with a queue
-    /// of the app's own. Use it if the main thread's run loop works the queue off but cannot be observed;
-    /// [`MonitorBuilder::install`] observes all others. `dispatch_main` ends the main thread, and the
-    /// system works the queue off on threads of its own. The report of a stall then has the stack of the
-    /// thread that works it off.
+    /// Watches the main queue of libdispatch, as [`Monitor::watch_by_ping`] does with a queue of the app's own: on Apple
+    /// platforms and in a Swift program on Linux. Reports have the stack of the thread that works the queue off. That is the
+    /// main thread, where a run loop does, and a thread of the system's pool after `dispatch_main`, which ends the main
+    /// thread. An async `main` of Swift ends in `dispatch_main`, too.
+    ///
+    /// On Apple platforms, where [`MonitorBuilder::install`] observes the main run loop, it is for `dispatch_main` alone.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("wedjat-queue-{}", std::process::id()));
+    /// # let monitor = wedjat::Monitor::builder("MyApp", "1").directory(&dir).stall(wedjat::Stall::default()).install()?;
+    /// if let Err(error) = monitor.watch_main_queue() {
+    ///     eprintln!("{error}"); // a program without libdispatch
+    /// }
+    /// # drop(monitor);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`Monitor::watch_by_ping`].
-    #[cfg(target_vendor = "apple")]
+    /// As [`Monitor::watch_by_ping`], and [`io::ErrorKind::Unsupported`] in a program without libdispatch.
     pub fn watch_main_queue(&self) -> io::Result<()> {
-        self.watch_by_ping(crate::platform::run_loop::post)
+        const NONE: &str = "this program has no libdispatch whose main queue could be watched";
+        let none = || io::Error::new(io::ErrorKind::Unsupported, NONE);
+        let queue = MainQueue::find().ok_or_else(none)?;
+        self.watch_by_ping(move |beat| queue.post(beat))
     }
 
     /// State that the app records about itself: every report has it from now on. It belongs to the

@@ -112,7 +112,8 @@ impl Drop for ThreadWatch {
 /// thread ends, or the monitor is dropped. Reports of its stalls have `name`, cut after 64 bytes.
 ///
 /// The watch begins with the first beat: a thread that has not beaten has no stall. A monitor without
-/// [`stall`](crate::MonitorBuilder::stall) watches such threads too. 256 threads are watched at once.
+/// [`stall`](crate::MonitorBuilder::stall) watches such threads too. 256 threads are watched at once. A monitor that is installed
+/// later watches none of them: each calls this again.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("wedjat-watch-thread-{}", std::process::id()));
@@ -141,10 +142,10 @@ pub fn watch_thread(name: &str, stall: Stall) -> io::Result<ThreadWatch> {
     })
 }
 
-/// [`watch_thread`] for those who cannot keep a guard.
+/// [`watch_thread`], or [`enter`] for a member of a pool, for those who cannot keep a guard.
 #[cfg(feature = "ffi")]
-pub(crate) fn watch_for_c(name: &str, stall: Stall) -> Option<Heartbeat> {
-    join(name, false, stall).ok()
+pub(crate) fn watch_for_c(name: &str, is_pool: bool, stall: Stall) -> Option<Heartbeat> {
+    join(name, is_pool, stall).ok()
 }
 
 /// Watches the calling thread until it ends, as a member of the pool `name`. The beats are [`begin`](crate::threads::begin) and

@@ -46,6 +46,7 @@ pub use os::gauge;
 pub use os::gauge::ThreadGauge;
 pub use os::gauge::is_debugged;
 pub use os::images;
+pub use os::main_queue::MainQueue;
 pub use os::memory;
 #[cfg(target_vendor = "apple")]
 pub use os::objective_c;
@@ -57,7 +58,7 @@ pub use os::threads;
 pub use os::threads::Thread;
 pub use os::vitals;
 pub use os::{errno, is_dumpable, open_for_reports, provide_stacks, set_errno};
-pub use surface::{Power, ThreadName};
+pub use surface::{Power, Served, ThreadName};
 
 /// The id of this process, as the kernel knows it now: a child of `fork` has its own. Signal-safe.
 pub fn process_id() -> u32 {

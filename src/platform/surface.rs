@@ -171,6 +171,15 @@ pub enum Holder {
     Unknown,
 }
 
+/// The state of the main queue at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Served {
+    /// The thread that works it off; `None`: the usual one, as far as is known.
+    pub by: Option<Thread>,
+    /// True if no thread works it off and it is empty, false if one does; `None` where the queue does not show it.
+    pub rests: Option<bool>,
+}
+
 /// The kind of wait that a thread is in, as far as the kernel reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waits {

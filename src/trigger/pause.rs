@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::heartbeat::{Busy, Heartbeat, HeartbeatState, own, own_state};
+use super::ping::of_main_queue;
 use crate::platform::Thread;
 
 /// The system's id of the calling thread, as reports have it.
@@ -68,6 +69,11 @@ pub struct MayBlock {
     _same_thread: PhantomData<*const ()>,
 }
 
+/// The heartbeat of the calling thread, or of the main queue, if the thread works that off.
+fn own_or_served() -> Option<Heartbeat> {
+    own().or_else(of_main_queue)
+}
+
 /// Begins a pause of the calling thread, for a dialog or a toolkit's loop that runs within a turn. A stall in progress ends, and
 /// no new one begins until the guard is dropped. The turns from before the pause then continue, and their time counts from
 /// there.
@@ -90,7 +96,7 @@ pub struct MayBlock {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn may_block() -> MayBlock {
-    let heart = own();
+    let heart = own_or_served();
     heart.into_iter().for_each(Heartbeat::pause);
     MayBlock {
         heart,
@@ -101,13 +107,13 @@ pub fn may_block() -> MayBlock {
 /// Begins a pause of the calling thread, as [`may_block`] does, for those who cannot keep a guard.
 #[cfg(feature = "ffi")]
 pub(crate) fn pause() {
-    own().into_iter().for_each(Heartbeat::pause);
+    own_or_served().into_iter().for_each(Heartbeat::pause);
 }
 
 /// Ends the last pause of the calling thread.
 #[cfg(feature = "ffi")]
 pub(crate) fn resume() {
-    own().into_iter().for_each(Heartbeat::resume);
+    own_or_served().into_iter().for_each(Heartbeat::resume);
 }
 
 impl Drop for MayBlock {

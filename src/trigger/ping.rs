@@ -9,9 +9,11 @@ use std::time::Duration;
 use super::heartbeat::{Heartbeat, HeartbeatState};
 use super::watched_thread::WatchedThread;
 use crate::platform::clock::monotonic;
+use crate::platform::own_thread::with_mask_of_app;
 #[cfg(target_vendor = "apple")]
 use crate::platform::run_loop::{self, Observers};
 use crate::platform::threads::ThreadProgress;
+use crate::platform::{MainQueue, Thread};
 use crate::report::time::nanos;
 
 /// The install that these beats belong to: an answer that comes late, from an earlier one, counts for nothing.
@@ -97,11 +99,13 @@ impl Pinger {
         if self.post.is_none() || is_under_way || now < self.due {
             return;
         }
-        watched.follow();
+        if watched.follow() {
+            // What another thread had done.
+            (self.before, self.rests) = (None, None);
+        }
         let progress = watched.thread().progress();
-        if let Some(progress) = progress
-            && self.is_at_rest(progress)
-        {
+        let rests = watched.rests();
+        if rests.unwrap_or_else(|| progress.is_some_and(|progress| self.is_at_rest(progress))) {
             self.due = now.saturating_add(REST_PERIOD);
             return;
         }
@@ -115,7 +119,7 @@ impl Pinger {
             && let Some(post) = &mut self.post
         {
             // The panic hook has reported one that panics; there are no more pings then.
-            let posted = catch_unwind(AssertUnwindSafe(|| post(answer)));
+            let posted = with_mask_of_app(|| catch_unwind(AssertUnwindSafe(|| post(answer))));
             if posted.is_err() {
                 self.heartbeat.answer();
                 self.post = None;
@@ -149,6 +153,14 @@ impl Pinger {
 /// Ends the turn that a ping or the run loop has begun.
 pub(crate) fn answer() {
     Heartbeat::of(INSTALL.load(Ordering::SeqCst)).answer();
+}
+
+/// The heartbeat that pings beat, on the thread that works the main queue off for another one.
+pub(crate) fn of_main_queue() -> Option<Heartbeat> {
+    let own = Thread::current();
+    let serves = || MainQueue::served(Thread::main()).by == Some(own);
+    let heart = || Heartbeat::of(INSTALL.load(Ordering::SeqCst));
+    (MainQueue::is_pinged() && serves()).then(heart)
 }
 
 /// Answers of this install count from now on.

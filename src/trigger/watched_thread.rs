@@ -1,25 +1,19 @@
 //! A thread that is watched. Where the queue of the one that installed is pinged and worked off by others, the thread that
 //! works it off now.
 
-use crate::platform::{Thread, ThreadGauge};
+use crate::platform::{MainQueue, Thread, ThreadGauge};
 
 /// The watched thread, and what the kernel reports of it.
 #[derive(Debug)]
 pub(crate) struct WatchedThread {
     /// The thread that installed; `None` for any other.
-    #[cfg_attr(
-        not(target_vendor = "apple"),
-        allow(dead_code, reason = "only Apple's queues move")
-    )]
     installed: Option<Thread>,
     now: Thread,
     gauge: ThreadGauge,
     /// Time added to the thread's CPU time, so that readings go on when another thread is followed.
-    #[cfg_attr(
-        not(target_vendor = "apple"),
-        allow(dead_code, reason = "only Apple's queues move")
-    )]
     before: u64,
+    /// Whether the queue was at rest when it was followed; `None` where that did not show.
+    rests: Option<bool>,
 }
 
 impl WatchedThread {
@@ -30,6 +24,7 @@ impl WatchedThread {
             now: thread,
             gauge: ThreadGauge::open(thread.tid()),
             before: 0,
+            rests: None,
         }
     }
 
@@ -40,30 +35,40 @@ impl WatchedThread {
             now: thread,
             gauge: ThreadGauge::unopened(thread.tid()),
             before: 0,
+            rests: None,
         }
     }
 
     /// Looks up which it is now; whether that is another one than before. Not for handlers.
     pub fn follow(&mut self) -> bool {
-        #[cfg(target_vendor = "apple")]
-        if let Some(installed) = self.installed {
-            let server = crate::platform::run_loop::served_by(installed);
-            let now = server.unwrap_or(installed);
-            if now != self.now {
-                let cpu = self.cpu();
-                self.now = now;
-                self.gauge = ThreadGauge::open(now.tid());
-                self.before = cpu.wrapping_sub(self.gauge.cpu());
-                return true;
-            }
+        let Some(installed) = self.installed.filter(|_| MainQueue::is_pinged()) else {
+            return false;
+        };
+        let served = MainQueue::served(installed);
+        self.rests = served.rests;
+        let now = served.by.unwrap_or(installed);
+        if now == self.now {
+            return false;
         }
-        false
+        let cpu = self.cpu();
+        self.now = now;
+        self.gauge = ThreadGauge::open(now.tid());
+        self.before = cpu.wrapping_sub(self.gauge.cpu());
+        true
     }
 
-    /// Returns true if the thread, whose state is this, has ended. Always false on Apple platforms, where others may
-    /// work off the queue of a main thread that has.
+    /// True if the queue that the thread worked off was empty when it was followed, false if not; `None` where only the thread's
+    /// own progress shows it.
+    pub fn rests(&self) -> Option<bool> {
+        self.rests
+    }
+
+    /// Returns true if the thread, whose state is this, has ended. Not so where others may work off its queue, and on Apple
+    /// platforms.
     pub fn has_ended(&self, state: Option<u8>) -> bool {
+        let may_move = self.installed.is_some() && MainQueue::is_pinged();
         cfg!(target_os = "linux")
+            && !may_move
             && match state {
                 Some(state) => matches!(state, b'Z' | b'X'),
                 None => !self.now.is_alive(),

@@ -2,6 +2,7 @@
  * left, and structs of older and newer headers. */
 #include "wedjat.h"
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +53,23 @@ static int answers[2], asked;
 static int answer(const char *path, void *data) {
   CHECK(data == answers && strstr(path, ".wedjat"));
   return answers[asked++ > 0];
+}
+
+/* A thread of a pool. */
+static void *member(void *data) {
+  wedjat_monitor *monitor = data;
+  wedjat_stats stats;
+  memset(&stats, 0, sizeof stats);
+  stats.size = sizeof stats;
+  CHECK(wedjat_enter(NULL, "pool", 0, 0).install == 0 && wedjat_enter(monitor, NULL, 0, 0).install == 0);
+  wedjat_heartbeat heart = wedjat_enter(monitor, "pool", 0, 0);
+  CHECK(heart.install != 0 && wedjat_enter(monitor, "pool", 0, 0).install == 0);
+  wedjat_begin(heart);
+  wedjat_end(heart);
+  CHECK(wedjat_get_stats(monitor, &stats) && stats.watched_threads == 1 && stats.stray_beats == 0);
+  wedjat_unwatch_thread(monitor);
+  CHECK(wedjat_get_stats(monitor, &stats) && stats.watched_threads == 0);
+  return NULL;
 }
 
 int main(int argc, char **argv) {
@@ -166,6 +184,11 @@ int main(int argc, char **argv) {
   CHECK(wedjat_stacks(monitor, 9, text, sizeof text) == -1);
   CHECK(wedjat_stacks(NULL, WEDJAT_THREADS_MAIN, text, sizeof text) == -1);
   CHECK(wedjat_replaced_signals(monitor, NULL, 0) == 0 && !wedjat_watch_main_queue(NULL));
+#ifdef __linux__
+  CHECK(!wedjat_watch_main_queue(monitor)); /* A program without libdispatch. */
+#endif
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, member, monitor) == 0 && pthread_join(thread, NULL) == 0);
   CHECK(wedjat_record(monitor, "look", text, sizeof text));
   printf("report live %s\n", text);
   wedjat_uninstall(monitor);

@@ -16,6 +16,8 @@ mod false_alarms;
 mod fleet;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod locks;
+#[cfg(target_os = "linux")]
+mod main_queue;
 mod nested;
 #[cfg(target_os = "linux")]
 mod pause;

@@ -9,17 +9,12 @@ nonisolated extension Recorder {
   /// Watches the main thread by the main dispatch queue, where the system observes no run loop.
   ///
   /// On Apple platforms this is for programs that call `dispatchMain()`. On Linux it is for all whose main thread works that
-  /// queue off, by `RunLoop.main`: each beat is a block on the queue.
+  /// queue off, by `RunLoop.main`, and for those with `dispatchMain()` or an async `main`. These leave the queue to threads of a
+  /// pool: a stall's report has the stack of the thread that works it off at that moment.
   ///
   /// - Returns: True if the watch began. It begins once, and only with ``Options/stall``.
   @discardableResult
-  public func watchMainQueue() -> Bool {
-    #if canImport(Darwin)
-      monitor.use { wedjat_watch_main_queue($0) }
-    #else
-      watchByPing { beat in DispatchQueue.main.async { beat() } }
-    #endif
-  }
+  public func watchMainQueue() -> Bool { monitor.use { wedjat_watch_main_queue($0) } }
 
   /// Watches a loop that cannot be observed: `post` puts each beat into that loop's own queue.
   ///
@@ -54,12 +49,24 @@ nonisolated extension Recorder {
   ///   - strikes: Strikes in a row that make a stall.
   /// - Returns: The thread's heartbeat. It does nothing where the thread is not watched: it is already, or 256 threads are.
   public func watchThread(named name: String, timeout: TimeInterval = 0.05, strikes: Int = 5) -> Heartbeat {
-    let milliseconds = UInt32(clamping: Int64(min(max(timeout, 0.001), 60) * 1000))
-    return Heartbeat(
-      beat: monitor.use { wedjat_watch_thread($0, name, milliseconds, UInt32(clamping: max(strikes, 1))) })
+    Heartbeat(beat: monitor.use { wedjat_watch_thread($0, name, milliseconds(timeout), count32(strikes)) })
   }
 
-  /// Ends the watch that ``watchThread(named:timeout:strikes:)`` began on the calling thread; nothing on any other.
+  /// Watches the calling thread as ``watchThread(named:timeout:strikes:)`` does, as a member of the pool `name`.
+  ///
+  /// Members have numbers from 1 on, and share one limit of reports. A report of a stall has counts of the members that were in
+  /// a stall and at rest.
+  ///
+  /// - Parameters:
+  ///   - timeout: Time without a beat that makes one strike, in seconds.
+  ///   - strikes: Strikes in a row that make a stall.
+  /// - Returns: The thread's heartbeat. It does nothing where the thread is not watched: it is already, or 256 threads are.
+  public func enterPool(named name: String, timeout: TimeInterval = 0.05, strikes: Int = 5) -> Heartbeat {
+    Heartbeat(beat: monitor.use { wedjat_enter($0, name, milliseconds(timeout), count32(strikes)) })
+  }
+
+  /// Ends the watch that ``watchThread(named:timeout:strikes:)`` or ``enterPool(named:timeout:strikes:)`` began on the calling
+  /// thread; nothing on any other.
   public func unwatchThread() { monitor.use { wedjat_unwatch_thread($0) } }
 
   /// Calls `work` in a pause of the calling thread, such as for a dialog within a turn. Until it returns, only turns that

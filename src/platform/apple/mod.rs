@@ -10,6 +10,7 @@ pub mod entry;
 pub mod exceptions;
 pub mod gauge;
 pub mod images;
+pub mod main_queue;
 pub mod memory;
 pub mod objective_c;
 pub mod power;

@@ -11,6 +11,7 @@ pub mod images;
 #[cfg(all(feature = "thread-stacks", target_env = "gnu"))]
 mod interpose;
 mod links;
+pub mod main_queue;
 pub mod memory;
 mod mutex;
 pub mod power;
