@@ -2,9 +2,11 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use wedjat::report::{Report, Value};
+use wedjat::Monitor;
+use wedjat::report::{Reading, Report, Value};
 
 use crate::child::{calls, play, stack};
 use crate::denied::OPEN;
@@ -16,6 +18,14 @@ pub fn trials() -> Tests {
         (
             "a_report_that_stands_still_on_a_thread_that_blocks_sigabrt_is_cut",
             stands_still_unwilling,
+        ),
+        (
+            "a_report_that_stands_still_where_no_sigabrt_comes_to_us_is_cut",
+            stands_still_deaf,
+        ),
+        (
+            "a_report_that_stands_still_while_the_loader_is_held_is_cut",
+            stands_still_in_loader,
         ),
         (
             "a_report_with_a_crash_in_it_is_followed_by_a_whole_one",
@@ -107,6 +117,32 @@ pub fn role(role: &str, folder: &Path) -> bool {
             }
             outer(Way::Null);
         }
+        ["stands_still_deaf", how] => {
+            extern "C" fn ends(_signal: i32) {
+                // SAFETY: a plain call.
+                unsafe { libc::_exit(3) };
+            }
+            AT.store(2, Ordering::Relaxed);
+            let put = |handler| {
+                // SAFETY: a plain call.
+                unsafe { libc::signal(libc::SIGABRT, handler) };
+            };
+            if how == "ignored" {
+                put(libc::SIG_IGN);
+            }
+            let _monitor = install(folder);
+            if how == "replaced" {
+                put(ends as *const () as usize);
+            }
+            wedjat::trigger::set_phase_hook(stand_still);
+            outer(Way::Null);
+        }
+        ["stands_still_in_loader", at] => {
+            AT.store(at.parse().unwrap(), Ordering::Relaxed);
+            let monitor = install(folder);
+            wedjat::trigger::set_phase_hook(stand_still);
+            holds_the_loader(&monitor);
+        }
         ["twice"] => {
             // A previous handler deals with the first fault, so that the process goes on.
             extern "C" fn steps_over(_: i32, _: *mut libc::siginfo_t, frame: *mut libc::c_void) {
@@ -135,6 +171,36 @@ pub fn role(role: &str, folder: &Path) -> bool {
         _ => return false,
     }
     true
+}
+
+/// Crashes while the loader lists the images for this thread, and for it alone: the helper wants its turn.
+fn holds_the_loader(monitor: &Monitor) {
+    type Turns<'a> = (&'a Sender<()>, &'a Receiver<()>);
+    unsafe extern "C" fn crash(
+        _: *mut libc::dl_phdr_info,
+        _: usize,
+        turns: *mut libc::c_void,
+    ) -> i32 {
+        // SAFETY: the pointer is that of the channels below.
+        let (listed, asked) = unsafe { &*turns.cast::<Turns<'_>>() };
+        listed.send(()).unwrap();
+        asked.recv().unwrap();
+        outer(Way::Null);
+        1
+    }
+    let ((listed, is_listed), (asked, is_asked)) = (channel(), channel());
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            is_listed.recv().unwrap();
+            // Asks the helper for the images, in vain.
+            monitor.record("beside the loader").unwrap();
+            asked.send(()).unwrap();
+        });
+        let turns: Turns<'_> = (&listed, &is_asked);
+        let turns = (&raw const turns).cast_mut().cast();
+        // SAFETY: the channels outlive the call.
+        unsafe { libc::dl_iterate_phdr(Some(crash), turns) };
+    });
 }
 
 fn is_whole(report: &Report) {
@@ -166,10 +232,25 @@ fn stands_still_unwilling() {
     }
 }
 
+fn stands_still_deaf() {
+    for how in ["ignored", "replaced"] {
+        is_cut_where_it_stands(&format!("stands_still_deaf-{how}"), 2);
+    }
+}
+
+fn stands_still_in_loader() {
+    for phase in [0, 2, 3] {
+        is_cut_where_it_stands(&format!("stands_still_in_loader-{phase}"), phase);
+    }
+}
+
 fn is_cut_where_it_stands(role: &str, phase: usize) {
     let ended = play(role);
     assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let is_death =
+        |reading: &Reading| (reading.report.event.as_ref()).is_some_and(|event| event.fatal);
     let mut readings = ended.readings();
+    readings.retain(is_death);
     let reading = readings.remove(0);
     assert!(readings.is_empty(), "one death, one report");
     assert!(reading.damage.is_empty(), "{:?}", reading.damage);
