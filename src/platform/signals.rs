@@ -189,7 +189,7 @@ pub fn action_now(signal: i32) -> Option<(usize, i32)> {
 /// handler that was installed over ours stays, and the one before us is still kept for it.
 pub fn restore_if_ours(signals: &[i32]) {
     with_lasting_handlers(|| {
-        let is_ours = |signal: &&i32| disposition(**signal) == Some(ours());
+        let is_ours = |signal: &&i32| is_in_place(**signal);
         signals
             .iter()
             .filter(is_ours)
@@ -210,6 +210,11 @@ pub const NEEDED: i32 = libc::SA_SIGINFO | libc::SA_ONSTACK;
 /// Returns true if our handler is in place without the facts that it needs: signal(2) has put back its address alone.
 pub fn lacks_facts(signal: i32) -> bool {
     kernel_action(signal).is_some_and(|(now, flags)| now == ours() && flags & libc::SA_SIGINFO == 0)
+}
+
+/// Returns true if our handler is in place.
+pub fn is_in_place(signal: i32) -> bool {
+    disposition(signal) == Some(ours())
 }
 
 /// Returns true if another handler than ours, of the app's own, is in place.
@@ -515,6 +520,23 @@ pub fn send_to_self(signal: i32) {
 /// whatever the thread had blocked. The kernel puts the thread's own back where the handler returns.
 pub fn open_faults_alone() {
     super::os::set_mask(&action(0, 0, &FAULTS).sa_mask);
+}
+
+/// Sets the mask of the code that a signal has interrupted.
+///
+/// # Safety
+/// - `context` is what the kernel gave the handler that calls this.
+#[cfg(target_os = "linux")]
+pub unsafe fn open_as_before(context: *const c_void) {
+    let mut mask = action(0, 0, &[]).sa_mask;
+    // SAFETY: the caller vouches for the context, whose set has all of the kernel's signals and may have no more memory.
+    unsafe {
+        let before = &raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask;
+        (&raw mut mask)
+            .cast::<u64>()
+            .write(before.cast::<u64>().read());
+    }
+    super::os::set_mask(&mask);
 }
 
 /// Sleeps for `nanoseconds`, or until a signal comes. errno stays.

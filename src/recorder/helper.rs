@@ -9,7 +9,7 @@ use crate::capture::ImageTable;
 use crate::platform::{Semaphore, clock, vitals};
 use crate::store::Tidying;
 use crate::store::launch;
-use crate::trigger::crash::LifeWatch;
+use crate::trigger::crash::{self, Away, LifeWatch};
 use crate::trigger::terminate;
 use crate::vitals::GAUGES;
 
@@ -184,24 +184,27 @@ fn run(tidy: impl Fn() -> Option<Tidying>) {
     let mut tidying = None;
     let mut life = LifeWatch::default();
     loop {
-        // First: a disk, and the loader, whose lock a thread that crashed may hold, may keep us waiting.
+        let away = Away::begin();
         let look = life.look(clock::monotonic());
-        launch::write_changes();
+        // A process that dies has its images listed, and no more: a disk, or a lock that the thread which dies keeps, may keep us.
+        let dies = crash::in_progress();
+        if !dies {
+            launch::write_changes();
+        }
         let requested = REQUESTED.load(Ordering::SeqCst);
         if requested != ANSWERED.load(Ordering::SeqCst) {
             ImageTable::refresh();
-            GAUGES.refresh_power();
-            if TERMINATE.load(Ordering::SeqCst) {
-                // C++ may have come with a library.
-                terminate::install();
+            if !dies {
+                look_at_new_images();
             }
             ANSWERED.store(requested, Ordering::SeqCst);
         }
-        if TIDY.swap(false, Ordering::SeqCst) {
+        if !dies && TIDY.swap(false, Ordering::SeqCst) {
             tidying = tidy();
         }
         // In steps: images may be requested meanwhile.
-        let is_more = tidying.as_mut().is_some_and(Tidying::step);
+        let is_more = !dies && tidying.as_mut().is_some_and(Tidying::step);
+        drop(away);
         if STOP.load(Ordering::SeqCst) {
             return;
         }
@@ -218,6 +221,15 @@ fn run(tidy: impl Fn() -> Option<Tidying>) {
             }
             Some(wait) => drop(WAKE_UP.wait_timeout(wait)),
         }
+    }
+}
+
+/// Looks at what may have changed with the images.
+fn look_at_new_images() {
+    GAUGES.refresh_power();
+    if TERMINATE.load(Ordering::SeqCst) {
+        // C++ may have come with a library.
+        terminate::install();
     }
 }
 

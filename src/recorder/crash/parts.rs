@@ -14,7 +14,7 @@ use crate::recorder::work::{self, Work, view};
 use crate::recorder::{Recording, ReportBuffers};
 use crate::report::{CaptureView, EventKind, EventView, Found, RawFrame, SignalView, ThreadView};
 use crate::store::launch;
-use crate::trigger::crash::{CrashPart, Crashed};
+use crate::trigger::crash::{self, CrashPart, Crashed};
 use crate::trigger::panic::PanicNote;
 use crate::trigger::signal_names::{code_name, signal_name};
 use crate::trigger::terminate::Exception;
@@ -150,7 +150,10 @@ impl<'a> CrashReport<'a> {
         let pc = self.crashed.registers.pc();
         if self.images.at(pc).is_none_or(|image| image.is_gone()) {
             // A library that was loaded since? The helper thread may call the loader, this one may not.
-            Helper::refresh_within(REFRESH_WAIT);
+            if !Helper::refresh_within(REFRESH_WAIT) {
+                // It may be in the loader's lock for good.
+                crash::call();
+            }
             self.images = ImageTable::enter();
         }
         self.cost = thread(recording, work, &self.images, self.crashed);

@@ -13,6 +13,7 @@ use super::life;
 use super::previous::Arrived;
 use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, STATE, SeenState};
 use super::waiting;
+use super::watch;
 use super::writing::{self, write};
 use super::{Crash, CrashWriter};
 use crate::capture::Registers;
@@ -156,11 +157,20 @@ impl Arrived {
                 signals::is_dropped(self.signal, self.info),
             )
         };
+        // Whatever the app makes of the signal: these are ours.
+        if watch::is_call(&facts, thread) {
+            #[cfg(target_os = "linux")]
+            // SAFETY: the caller vouches for the context.
+            keeping_errno(|| unsafe { self.look_until_written() });
+            return Then::Nothing;
+        }
+        let is_nudge = watch::is_nudge(&facts, thread);
         let before = signals::previous(self.signal);
         let is_ignored = facts.sender.is_some() && before == Previous::Ignored;
         // abort(3) ends the process even so.
         let aborts = self.signal == libc::SIGABRT && facts.sender == Some(process_id());
-        if is_ignored || is_dropped && before == Previous::Default && !aborts {
+        let is_dropped = is_dropped && before == Previous::Default && !aborts;
+        if !is_nudge && (is_ignored || is_dropped) {
             // The process does not die of it.
             return Then::Nothing;
         }
@@ -168,7 +178,6 @@ impl Arrived {
         if leaves && keeping_errno(is_debugged) {
             return Then::Previous;
         }
-        let is_nudge = writing::is_nudge(&facts, thread);
         let mut then = Then::Previous;
         // SAFETY: the caller vouches for the context.
         let sp = unsafe { Registers::from_context(self.frame) }.sp() as usize;
@@ -261,6 +270,18 @@ impl Arrived {
     unsafe fn note(&self, thread: Thread) {
         // SAFETY: the caller vouches for the context.
         waiting::note(thread, &unsafe { context::registers(self.frame.cast()) });
+    }
+
+    /// Looks whether the report gets on that another thread writes, which may capture this one meanwhile.
+    ///
+    /// # Safety
+    /// - `frame` is what the kernel gave the handler.
+    #[cfg(target_os = "linux")]
+    #[inline(never)]
+    unsafe fn look_until_written(&self) {
+        // SAFETY: the caller vouches for the context.
+        unsafe { signals::open_as_before(self.frame) };
+        watch::until_written();
     }
 
     fn follows_an_abort(&self) -> bool {

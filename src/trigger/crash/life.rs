@@ -3,7 +3,7 @@
 use super::installed::installed;
 use super::state::{self, CrashOwner, CrashStage, STATE, SeenState};
 #[cfg(target_os = "linux")]
-use super::writing::PartWatch;
+use super::watch::PartWatch;
 use crate::platform::gauge::Blocked;
 use crate::platform::{entry, keeping_errno, signals};
 

@@ -13,12 +13,14 @@ mod mach;
 mod previous;
 mod state;
 mod waiting;
+mod watch;
 mod writing;
 
 pub(crate) use handler::{install, replaced, uninstall};
 pub(crate) use life::{LifeWatch, ends_in_order};
 pub(crate) use state::in_progress;
 pub(crate) use waiting::crashed_too;
+pub(crate) use watch::{Away, call};
 pub(crate) use writing::CrashPart;
 #[cfg(all(feature = "__internals", target_os = "linux"))]
 pub use writing::set_phase_hook;

@@ -2,14 +2,15 @@
 //! fault of ours or because it stands still, is followed by the next.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::Crashed;
 use super::installed::{Installed, installed};
+use super::watch;
 use crate::capture::Registers;
 use crate::platform::guarded::Guarded;
 use crate::platform::signals::{self, SignalFacts};
-use crate::platform::{Thread, errno, process_id, set_errno, stacks};
+use crate::platform::{Thread, errno, set_errno, stacks};
 use crate::trigger::panic;
 
 /// Has the report written, on the stack that is kept for it. Signals that come meanwhile have a stack of their own:
@@ -70,12 +71,13 @@ pub(crate) enum CrashPart {
 static GUARDED: Guarded = Guarded::new();
 /// Count of the parts that were begun.
 static BEGUN: AtomicU32 = AtomicU32::new(0);
-/// The thread that [`NUDGE`] is sent to, since its part stands still; 0 once it has come.
-static NUDGED: AtomicU64 = AtomicU64::new(0);
-/// True if the part that runs was cut off by it.
+/// True if the part that runs was cut off by a signal that was sent for that.
 static STOOD_STILL: AtomicBool = AtomicBool::new(false);
-/// The signal that a part which stands still is cut off by: the handler never blocks it.
-const NUDGE: i32 = libc::SIGABRT;
+/// Count of the parts that were begun. Signal-safe.
+#[cfg(target_os = "linux")]
+pub(super) fn begun() -> u32 {
+    BEGUN.load(Ordering::Relaxed)
+}
 
 impl CrashPart {
     pub const ALL: [CrashPart; 6] = [
@@ -91,6 +93,7 @@ impl CrashPart {
     pub fn write(self, work: &mut dyn FnMut()) -> Option<&'static str> {
         BEGUN.fetch_add(1, Ordering::Relaxed);
         STOOD_STILL.store(false, Ordering::Relaxed);
+        watch::call();
         let is_whole = GUARDED.run(&mut || {
             #[cfg(all(feature = "__internals", target_os = "linux"))]
             hook::call(self);
@@ -127,56 +130,6 @@ pub(super) unsafe fn cut_off(context: *mut c_void, is_nudge: bool) -> bool {
     STOOD_STILL.store(is_nudge, Ordering::Relaxed);
     // SAFETY: the caller vouches for both.
     unsafe { GUARDED.leave(context) }
-}
-
-/// Returns true if this signal is there to cut off a part in which the calling thread stands still, or stood. Signal-safe.
-pub(super) fn is_nudge(facts: &SignalFacts, thread: Thread) -> bool {
-    let order = Ordering::Relaxed;
-    let is_ours = facts.number == NUDGE && facts.sender == Some(process_id());
-    is_ours
-        && NUDGED
-            .compare_exchange(thread.id(), 0, order, order)
-            .is_ok()
-}
-
-/// A part during which its thread was blocked for so long stands still, nanoseconds.
-#[cfg(target_os = "linux")]
-const BLOCKED_FOR: u64 = 2_000_000_000;
-/// One that takes longer never ends, nanoseconds.
-#[cfg(target_os = "linux")]
-const AT_MOST: u64 = 10_000_000_000;
-
-/// Observations of the helper thread on the part that is written.
-#[cfg(target_os = "linux")]
-#[derive(Debug, Default)]
-pub(super) struct PartWatch {
-    begun: Option<u32>,
-    cpu: u64,
-    /// Begin of this part, and the last time at which its thread ran.
-    since: u64,
-    ran: u64,
-}
-
-#[cfg(target_os = "linux")]
-impl PartWatch {
-    /// Cuts off a part that stands still.
-    pub fn look(&mut self, owner: Thread, now: u64) {
-        let begun = Some(BEGUN.load(Ordering::Relaxed));
-        if begun != self.begun {
-            (self.begun, self.since, self.ran) = (begun, now, now);
-        }
-        let progress = owner.progress();
-        if progress.is_none_or(|is| is.running || is.cpu != self.cpu) {
-            self.ran = now;
-        }
-        self.cpu = progress.map_or(0, |is| is.cpu);
-        if now.saturating_sub(self.ran) >= BLOCKED_FOR || now.saturating_sub(self.since) >= AT_MOST
-        {
-            (self.since, self.ran) = (now, now);
-            NUDGED.store(owner.id(), Ordering::Relaxed);
-            signals::send(owner, NUDGE);
-        }
-    }
 }
 
 #[cfg(all(feature = "__internals", target_os = "linux"))]

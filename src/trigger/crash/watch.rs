@@ -1,0 +1,147 @@
+//! Looks whether a report that is written gets on: a part that stands still is cut off by a signal of the thread that looks.
+//!
+//! That thread does other work too, in which it may have to wait for a lock that the thread which writes keeps (the loader's, the
+//! allocator's). From there it is called back by a signal: it looks within the handler, until the report is written.
+//!
+//! Signal-safe throughout.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::platform::signals::SignalFacts;
+use crate::platform::{Thread, process_id};
+
+/// The thread that a signal is sent to, since its part stands still; 0 once it has come.
+static NUDGED: AtomicU64 = AtomicU64::new(0);
+/// The thread that looks, while it does other work; 0 else.
+static AWAY: AtomicU64 = AtomicU64::new(0);
+/// The same thread once a signal is sent to call it back; 0 once that has come.
+static CALLED: AtomicU64 = AtomicU64::new(0);
+
+/// Other work of the thread that looks. It begins before the look that comes before that work: a crash is either seen by that
+/// look, or calls the thread back.
+#[derive(Debug)]
+pub(crate) struct Away(());
+
+impl Away {
+    pub fn begin() -> Away {
+        AWAY.store(Thread::current().id(), Ordering::SeqCst);
+        Away(())
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        AWAY.store(0, Ordering::SeqCst);
+    }
+}
+
+/// Returns true if this signal is there to cut off a part in which the calling thread stands still, or stood.
+pub(super) fn is_nudge(facts: &SignalFacts, thread: Thread) -> bool {
+    is_for(&NUDGED, facts, thread)
+}
+
+/// Returns true if this signal calls the calling thread back to look.
+pub(super) fn is_call(facts: &SignalFacts, thread: Thread) -> bool {
+    is_for(&CALLED, facts, thread)
+}
+
+fn is_for(sent_to: &AtomicU64, facts: &SignalFacts, thread: Thread) -> bool {
+    let order = Ordering::SeqCst;
+    facts.sender == Some(process_id())
+        && sent_to
+            .compare_exchange(thread.id(), 0, order, order)
+            .is_ok()
+}
+
+/// Calls back the thread that looks, where it does other work and is blocked in it. On Apple platforms nobody looks.
+pub(crate) fn call() {
+    #[cfg(target_os = "linux")]
+    on_linux::call();
+}
+
+#[cfg(target_os = "linux")]
+pub(super) use on_linux::{PartWatch, until_written};
+
+#[cfg(target_os = "linux")]
+mod on_linux {
+    use super::super::state::{self, CrashStage};
+    use super::super::writing;
+    use super::{AWAY, CALLED, NUDGED};
+    use crate::platform::clock::monotonic;
+    use crate::platform::{Thread, signals};
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A part during which its thread was blocked for so long stands still, nanoseconds.
+    const BLOCKED_FOR: u64 = 2_000_000_000;
+    /// One that takes longer never ends, nanoseconds.
+    const AT_MOST: u64 = 10_000_000_000;
+    /// Time between two looks in a handler, nanoseconds.
+    const POLL: i64 = 100_000_000;
+
+    /// Sends a thread a signal whose handler is ours, and that it never blocks while it writes.
+    fn send(thread: Thread, sent_to: &AtomicU64) {
+        let is_ours = |&signal: &i32| signals::is_in_place(signal);
+        if let Some(signal) = signals::FAULTS.into_iter().find(is_ours) {
+            sent_to.store(thread.id(), Ordering::SeqCst);
+            signals::send(thread, signal);
+        }
+    }
+
+    /// As [`super::call`].
+    pub(super) fn call() {
+        let away = AWAY.load(Ordering::SeqCst);
+        let looks = Thread::from_id(away);
+        let may_be_called = away != 0
+            && looks != Thread::current()
+            && looks.progress().is_none_or(|now| !now.running)
+            && CALLED.load(Ordering::SeqCst) == 0;
+        let order = Ordering::SeqCst;
+        if may_be_called && AWAY.compare_exchange(away, 0, order, order).is_ok() {
+            send(looks, &CALLED);
+        }
+    }
+
+    /// Looks until the report is written that is written now. For the thread that was called back.
+    pub(in crate::trigger::crash) fn until_written() {
+        let mut watch = PartWatch::default();
+        loop {
+            let seen = state::now();
+            if seen.stage != CrashStage::Writing {
+                return;
+            }
+            watch.look(seen.owner.thread(), monotonic());
+            signals::pause(POLL);
+        }
+    }
+
+    /// Observations on the part that is written.
+    #[derive(Debug, Default)]
+    pub(in crate::trigger::crash) struct PartWatch {
+        begun: Option<u32>,
+        cpu: u64,
+        /// Begin of this part, and the last time at which its thread ran.
+        since: u64,
+        ran: u64,
+    }
+
+    impl PartWatch {
+        /// Cuts off a part that stands still.
+        pub fn look(&mut self, owner: Thread, now: u64) {
+            let begun = Some(writing::begun());
+            if begun != self.begun {
+                (self.begun, self.since, self.ran) = (begun, now, now);
+            }
+            let progress = owner.progress();
+            if progress.is_none_or(|is| is.running || is.cpu != self.cpu) {
+                self.ran = now;
+            }
+            self.cpu = progress.map_or(0, |is| is.cpu);
+            if now.saturating_sub(self.ran) >= BLOCKED_FOR
+                || now.saturating_sub(self.since) >= AT_MOST
+            {
+                (self.since, self.ran) = (now, now);
+                send(owner, &NUDGED);
+            }
+        }
+    }
+}
