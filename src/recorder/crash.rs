@@ -91,7 +91,11 @@ pub(crate) unsafe fn retire_crash() {
 }
 
 /// The functions that the crash trigger calls.
-pub(crate) static CRASH_WRITER: CrashWriter = CrashWriter { write, retract };
+pub(crate) static CRASH_WRITER: CrashWriter = CrashWriter {
+    write,
+    retract,
+    wake: Helper::wake,
+};
 
 /// Writes the report, part by part. Signal-safe; called by the thread that the crash trigger let in.
 fn write(crashed: &Crashed) {
@@ -99,8 +103,6 @@ fn write(crashed: &Crashed) {
     let Some(recorder) = (unsafe { RECORDER.load(Ordering::Acquire).as_ref() }) else {
         return;
     };
-    // It looks whether the writing gets on, and whether the process lives on.
-    Helper::wake();
     // SAFETY: there is one such thread, once.
     let work = unsafe { &mut *recorder.work.get() };
     // A recording of another crash was not to be finished.

@@ -48,6 +48,10 @@ pub fn trials() -> Tests {
         ("a_child_of_fork_may_drop_the_monitor", fork_drops),
         ("a_child_of_vfork_leaves_its_parents_handlers", vfork),
         (
+            "a_child_that_shares_the_handlers_leaves_them_to_its_parent",
+            shares_handlers,
+        ),
+        (
             "a_monitor_may_be_installed_a_hundred_times",
             again_and_again,
         ),
@@ -163,21 +167,18 @@ pub fn role(role: &str, folder: &Path) -> bool {
         }
         ["vfork"] => {
             let _monitor = install(folder);
-            let mut status = 0;
-            // SAFETY: as vfork(2) wants it, the child calls nothing but one function that does not
-            // return; its memory is the parent's, which is the point.
-            unsafe {
-                let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-                extern "C" fn dies(_: *mut libc::c_void) -> i32 {
-                    crate::culprit(Way::Null);
-                    0
-                }
-                let mut stack = vec![0u8; 256 << 10];
-                let top = stack.as_mut_ptr().add(stack.len() & !15).cast();
-                let child = libc::clone(dies, top, flags, std::ptr::null_mut());
-                libc::waitpid(child, &mut status, 0);
+            child_in_our_memory_dies(libc::CLONE_VFORK, Way::Null, libc::SIGSEGV);
+            outer(Way::Null);
+        }
+        ["shares_handlers"] => {
+            let monitor = install(folder);
+            for (way, signal) in [(Way::Divide, libc::SIGFPE), (Way::Null, libc::SIGSEGV)] {
+                let flags = libc::CLONE_VFORK | libc::CLONE_SIGHAND;
+                child_in_our_memory_dies(flags, way, signal);
             }
-            assert_eq!(libc::WTERMSIG(status), libc::SIGSEGV);
+            while !monitor.replaced_signals().is_empty() {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
             outer(Way::Null);
         }
         ["again_and_again"] => {
@@ -202,6 +203,26 @@ pub fn role(role: &str, folder: &Path) -> bool {
         _ => return false,
     }
     true
+}
+
+/// A child that shares the memory, and what `flags` say, dies.
+fn child_in_our_memory_dies(flags: i32, way: Way, signal: i32) {
+    extern "C" fn dies(way: *mut libc::c_void) -> i32 {
+        // SAFETY: the pointer is that of the argument below.
+        crate::culprit(unsafe { *way.cast::<Way>() });
+        0
+    }
+    let mut stack = vec![0u8; 256 << 10];
+    let mut status = 0;
+    // SAFETY: as vfork(2) wants it, the child calls nothing but one function that does not return; its memory is the
+    // parent's, which is the point.
+    unsafe {
+        let top = stack.as_mut_ptr().add(stack.len() & !15).cast();
+        let flags = libc::CLONE_VM | libc::SIGCHLD | flags;
+        let child = libc::clone(dies, top, flags, (&raw const way).cast_mut().cast());
+        libc::waitpid(child, &mut status, 0);
+    }
+    assert_eq!(libc::WTERMSIG(status), signal);
 }
 
 /// What stands of event, crashed thread, images and vitals.
@@ -289,6 +310,10 @@ fn fork_drops() {
 
 fn vfork() {
     dies_whole("vfork");
+}
+
+fn shares_handlers() {
+    dies_whole("shares_handlers");
 }
 
 fn again_and_again() {

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use super::installed::{self, installed};
 use super::life;
 use super::previous::Arrived;
+use super::shared;
 use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, STATE, SeenState};
 use super::waiting;
 use super::watch;
@@ -37,6 +38,7 @@ pub(crate) fn install(
     provide_stacks();
     ours.leave_to_debugger
         .store(!crash.debugged, Ordering::Relaxed);
+    shared::forget();
     STATE.install(process_mark());
     signals::install(crash.signals(), handle).map_err(|(signal, error)| {
         let _ = STATE.uninstall(state::now());
@@ -146,6 +148,7 @@ impl Arrived {
             return Then::Nothing;
         }
         if state::now().stage == CrashStage::Off {
+            shared::note(self.signal);
             return Then::Previous;
         }
         let thread = Thread::current();

@@ -1,6 +1,7 @@
 //! Signs that a process lives on after a crash that was reported: then the report is taken back.
 
 use super::installed::installed;
+use super::shared::HandlerWatch;
 use super::state::{self, CrashOwner, CrashStage, STATE, SeenState};
 #[cfg(target_os = "linux")]
 use super::watch::PartWatch;
@@ -53,6 +54,16 @@ pub(super) fn goes_on(seen: SeenState) {
     }
 }
 
+/// Waits for another thread that takes a report back just now. Signal-safe.
+pub(super) fn until_taken_back() {
+    for _ in 0..WAIT_STEPS {
+        if state::now().stage != CrashStage::Retracting {
+            return;
+        }
+        signals::pause(WAIT_STEP);
+    }
+}
+
 /// The app ends in order, or takes us out: what it was asked about before was no death. A crash that another thread is
 /// reporting just now is one: waits for it. Signal-safe.
 pub(crate) fn ends_in_order() {
@@ -85,6 +96,7 @@ pub(crate) fn ends_in_order() {
 /// Observations of the helper thread on a report that is written, or undecided.
 #[derive(Debug, Default)]
 pub(crate) struct LifeWatch {
+    handlers: HandlerWatch,
     since: Option<(SeenState, u64)>,
     #[cfg(target_os = "linux")]
     part: PartWatch,
@@ -98,7 +110,10 @@ impl LifeWatch {
         let left = match seen.stage {
             CrashStage::Off | CrashStage::Idle => {
                 self.since = None;
-                return None;
+                return match seen.stage {
+                    CrashStage::Off => None,
+                    _ => self.handlers.look(now),
+                };
             }
             CrashStage::Answered => Some(true),
             CrashStage::Asking => has_left(seen.owner),

@@ -11,6 +11,7 @@ mod life;
 #[cfg(target_vendor = "apple")]
 mod mach;
 mod previous;
+mod shared;
 mod state;
 mod waiting;
 mod watch;
@@ -81,7 +82,7 @@ pub(crate) struct Crashed {
     pub panicking: bool,
 }
 
-/// The functions that write the report, and take it back.
+/// The functions that write the report, and take it back, and the one that has somebody look.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CrashWriter {
     /// Writes the report. Must be signal-safe.
@@ -89,4 +90,6 @@ pub(crate) struct CrashWriter {
     /// Removes the report that was written last: a handler that was there before has dealt with the fault,
     /// and the process goes on. Nothing is written meanwhile. Must be signal-safe.
     pub retract: fn(),
+    /// Wakes the thread that looks ([`LifeWatch::look`]). Must be signal-safe.
+    pub wake: fn(),
 }

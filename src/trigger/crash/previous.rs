@@ -3,6 +3,7 @@
 
 use std::ffi::c_void;
 
+use super::life;
 use super::state::{self, CrashOwner, CrashStage, STATE, SeenState};
 use crate::platform::ScarceStack;
 use crate::platform::signals::{self, Previous};
@@ -50,6 +51,7 @@ impl Arrived {
                 }
                 // It took so long that the report was taken back.
                 if before.is_some() && own().is_none() {
+                    life::until_taken_back();
                     // SAFETY: the caller vouches for what arrived.
                     unsafe { self.write(state::now()) };
                 }

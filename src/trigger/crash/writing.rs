@@ -2,7 +2,7 @@
 //! fault of ours or because it stands still, is followed by the next.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Crashed;
 use super::installed::{Installed, installed};
@@ -25,6 +25,8 @@ pub(super) unsafe fn write(
     exception: Option<&'static str>,
 ) {
     let Some(ours) = installed() else { return };
+    // It looks whether the writing gets on, and whether the process lives on.
+    (ours.writer.wake)();
     let crashed = Crashed {
         thread,
         signal,
@@ -69,16 +71,8 @@ pub(crate) enum CrashPart {
 }
 
 static GUARDED: Guarded = Guarded::new();
-/// Count of the parts that were begun.
-static BEGUN: AtomicU32 = AtomicU32::new(0);
 /// True if the part that runs was cut off by a signal that was sent for that.
 static STOOD_STILL: AtomicBool = AtomicBool::new(false);
-/// Count of the parts that were begun. Signal-safe.
-#[cfg(target_os = "linux")]
-pub(super) fn begun() -> u32 {
-    BEGUN.load(Ordering::Relaxed)
-}
-
 impl CrashPart {
     pub const ALL: [CrashPart; 6] = [
         CrashPart::Open,
@@ -91,9 +85,8 @@ impl CrashPart {
 
     /// Runs `work`, which writes this part; gives the report's `cut` where that was cut off. Signal-safe.
     pub fn write(self, work: &mut dyn FnMut()) -> Option<&'static str> {
-        BEGUN.fetch_add(1, Ordering::Relaxed);
         STOOD_STILL.store(false, Ordering::Relaxed);
-        watch::call();
+        watch::begin_part();
         let is_whole = GUARDED.run(&mut || {
             #[cfg(all(feature = "__internals", target_os = "linux"))]
             hook::call(self);
