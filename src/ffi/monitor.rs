@@ -1,6 +1,7 @@
 //! An app's calls to its monitor in C: heartbeats, reports, stacks, counters.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::options::stall_of;
 use super::{Data, fill, path_bytes, put, text, wedjat_post_function};
@@ -11,9 +12,14 @@ use crate::{Heartbeat, Monitor, Threads};
 /// The recorder of this process; see `wedjat_install`.
 pub struct wedjat_monitor(Monitor);
 
+/// The monitor of this process: one that the app keeps no pointer to is no leak. LeakSanitizer looks for pointers in statics.
+static KEPT: AtomicPtr<wedjat_monitor> = AtomicPtr::new(std::ptr::null_mut());
+
 impl wedjat_monitor {
     pub(super) fn give(monitor: Monitor) -> *mut wedjat_monitor {
-        Box::into_raw(Box::new(wedjat_monitor(monitor)))
+        let monitor = Box::into_raw(Box::new(wedjat_monitor(monitor)));
+        KEPT.store(monitor, Ordering::Relaxed);
+        monitor
     }
 
     /// # Safety
@@ -93,6 +99,7 @@ pub extern "C" fn wedjat_version() -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_uninstall(monitor: *mut wedjat_monitor) {
     if !monitor.is_null() {
+        KEPT.store(std::ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: as the caller promises, this is the last use of it.
         drop(unsafe { Box::from_raw(monitor) });
     }

@@ -78,11 +78,18 @@ fn install_one(signal: i32) -> io::Result<()> {
 }
 
 fn is_same(one: &libc::sigaction, other: &libc::sigaction) -> bool {
-    let size = size_of::<libc::sigset_t>();
-    let [mask, of_other] = [one, other].map(|action| (&raw const action.sa_mask).cast());
-    // SAFETY: both are so many bytes.
-    let differs = unsafe { libc::memcmp(mask, of_other, size) };
-    differs == 0 && one.sa_sigaction == other.sa_sigaction && one.sa_flags == other.sa_flags
+    if !is_handler(one) {
+        // glibc gives it a flag once it has been put back.
+        return one.sa_sigaction == other.sa_sigaction;
+    }
+    // The kernel fills in the signals that there are, and libc leaves what it finds in the rest of the set.
+    let is_member = |action: &libc::sigaction, signal| {
+        // SAFETY: the set is a whole one.
+        unsafe { libc::sigismember(&action.sa_mask, signal) }
+    };
+    one.sa_sigaction == other.sa_sigaction
+        && one.sa_flags == other.sa_flags
+        && (1..=MAX_SIGNAL as i32).all(|signal| is_member(one, signal) == is_member(other, signal))
 }
 
 /// Puts our handler in place, whatever is there.
