@@ -3,7 +3,7 @@ End time:         2024-05-01 12:00:02.250 +0200
 OS Version:       macOS 14.4 (Build 23E214)
 Architecture:     arm64
 Report Version:   35.1
-Incident Identifier: 11111111-2222-3333-4444-555555555555
+Incident Identifier: 11111111-2222-3333-4444-c1a0e13fa16a
 
 Data Source:      Stackshots
 Novel Label:      new this year

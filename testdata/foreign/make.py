@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the samples of this folder; see README.md."""
-import json, pathlib, struct
+import hashlib, json, pathlib, struct
 
 here = pathlib.Path(__file__).parent
 uuid = (here / "../macho/golden/arm64.uuid").read_text().split()[-1].strip().upper().replace("-", "")
@@ -12,8 +12,18 @@ path = "/private/var/containers/Bundle/Application/1/My Kiosk.app/kiosk"
 incident = "11111111-2222-3333-4444-555555555555"
 
 
+def put(name, data):
+    """Writes a file; its report has an id of its own, by its name: reports with one id are copies."""
+    own = hashlib.sha1(name.encode()).hexdigest()[:12]
+    data = data if isinstance(data, bytes) else data.encode()
+    ids = [id.encode() for id in [incident, incident.replace("-", "")]] + [bytes.fromhex(incident.replace("-", ""))]
+    for id, end in zip(ids, [own.encode(), own.encode(), bytes.fromhex(own)]):
+        data = data.replace(id, id[:-len(end)] + end)
+    (here / name).write_bytes(data)
+
+
 def dump(name, value, **how):
-    (here / name).write_text(json.dumps(value, **how) + "\n")
+    put(name, json.dumps(value, **how) + "\n")
 
 
 # --- .ips
@@ -36,11 +46,11 @@ body = {"captureTime": "2024-05-01 12:00:00.2500 +0200", "incident": incident, "
                      "threadState": {"x": [{"value": 1}, {"value": 2}], "flavor": "ARM_THREAD_STATE64",
                                      "pc": {"value": pc}, "sp": {"value": 0x16B1C3000}}}],
         "usedImages": images}
-(here / "crash.ips").write_text(json.dumps(header) + "\n" + json.dumps(body, indent=2) + "\n")
+put("crash.ips", json.dumps(header) + "\n" + json.dumps(body, indent=2) + "\n")
 thrown = dict(body, exception={"type": "EXC_CRASH", "signal": "SIGABRT", "codes": "0x0, 0x0", "rawCodes": [0, 0]},
               lastExceptionBacktrace=[{"imageOffset": 0x55C, "imageIndex": 0}, {"imageOffset": 0x18344, "imageIndex": 1}],
               asi={"CoreFoundation": ["*** Terminating app due to uncaught exception"]})
-(here / "exception.ips").write_text(json.dumps(header) + "\n" + json.dumps(thrown) + "\n")
+put("exception.ips", json.dumps(header) + "\n" + json.dumps(thrown) + "\n")
 
 # --- hangs and spins
 hang = f"""Date/Time:        2024-05-01 12:00:00.250 +0200
@@ -97,9 +107,9 @@ UUID:             00000000-0000-0000-0000-000000000001
   Thread 0x1    20 samples (1-20)    priority 31 (base 31)
   20  ??? (launchd + 1) [0x104c3c001] 1-20
 """
-(here / "hang.spin").write_text(hang)
-(here / "hang-text.ips").write_text(json.dumps(dict(header, bug_type="288")) + "\n" + hang)
-(here / "hang.ips").write_text(json.dumps(dict(header, bug_type="288")) + "\n" + json.dumps({
+put("hang.spin", hang)
+put("hang-text.ips", json.dumps(dict(header, bug_type="288")) + "\n" + hang)
+put("hang.ips", json.dumps(dict(header, bug_type="288")) + "\n" + json.dumps({
     "incident": incident, "date": "2024-05-01 12:00:00.25 +0200", "build": "iPhone OS 17.4 (21E219)", "product": "iPhone15,2",
     "reason": "the main thread of kiosk did not answer", "duration": "4.20s", "pid": 77, "somethingNew": {"of": ["next", "year"]},
     "binaryImages": [[uuid.lower(), base, "P"], [dyld.lower(), dyld_base, "S"]],
@@ -111,7 +121,7 @@ UUID:             00000000-0000-0000-0000-000000000001
             "6700": {"name": "com.example.worker", "userFrames": [[1, 0x18344]]}}}}}) + "\n")
 
 # --- .crash
-(here / "crash.crash").write_text(f"""Incident Identifier: {incident}
+put("crash.crash", f"""Incident Identifier: {incident}
 CrashReporter Key:   0
 Hardware Model:      iPhone15,2
 Process:             kiosk [77]
@@ -271,4 +281,4 @@ report = message(
     (8, message((1, "iPhone15,2"), (2, processor), (3, 6), (4, 6))),
     (9, message((1, 0), (2, raw(incident.replace("-", ""))))),
     (10, "custom"), (99, "of a later version"))
-(here / "crash.plcrash").write_bytes(b"plcrash\x01" + report)
+put("crash.plcrash", b"plcrash\x01" + report)

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Writes the reports of this folder; see README.md."""
+import hashlib
 import json
 import pathlib
+import re
 
 here = pathlib.Path(__file__).parent
 UUID = "4C4C44E2-5555-3144-A15D-8DB1B87DBB83"
@@ -83,6 +85,9 @@ UUID:             00000000-0000-0000-0000-000000000001
 
 
 def put(name, text):
+    """Writes a file; its reports have an id of their own, by its name: reports with one id are copies."""
+    own = hashlib.sha1(name.encode()).hexdigest()[:12]
+    text = re.sub(r"\b(11111111-?2222-?3333-?4444-?)(?!7{12})[0-9a-f]{12}", r"\g<1>" + own, text)
     (here / name).write_text(text)
 
 

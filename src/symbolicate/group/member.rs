@@ -17,7 +17,7 @@ use crate::symbolicate::title::{TitleParts, pattern, shortened};
 pub struct Member {
     /// The group's [`key`](super::Group::key).
     pub key: u128,
-    /// A hash that copies of one report have in common; `None` where it has no id.
+    /// A hash of its id, which copies have in common; `None` where it has none.
     pub identity: Option<u64>,
     /// The kind of event.
     pub kind: EventKind,

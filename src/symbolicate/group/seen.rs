@@ -1,12 +1,8 @@
 //! Ids of the reports that came: an upload that is repeated brings a report twice.
 
-use std::hash::{DefaultHasher, Hasher as _};
-
 use rustc_hash::FxHashSet;
 
-use super::stack::thread_in_question;
-use crate::report::time::since_epoch;
-use crate::report::{Report, to_bytes};
+use crate::report::Report;
 
 /// Ids held in each of two halves: of further ones the oldest are forgotten.
 const HALF: usize = 1 << 21;
@@ -39,31 +35,11 @@ impl SeenIds {
     }
 }
 
-/// A hash that reports have in common if they are one report that came twice; `None` for a report without an id.
-///
-/// This recorder's ids are random: with the time and the stack of the thread in question, also a copy that was cut is the
-/// same. Other recorders' are as good as their writers: there all that was read counts.
+/// A hash of the report's id, which its copies have in common; `None` for a report without an id. A copy may be cut, and a
+/// stall may have been uploaded before it ended: the id alone counts.
 pub(crate) fn identity(report: &Report) -> Option<u64> {
-    let head = &report.head;
-    if head.id == [0; 16] {
-        return None;
-    }
-    let mut hasher = DefaultHasher::new();
-    if head.launch == [0; 16] {
-        hasher.write(&to_bytes(report));
-        return Some(hasher.finish());
-    }
-    let kind = report
-        .event
-        .as_ref()
-        .map_or("", |event| event.kind.as_str());
-    hasher.write(kind.as_bytes());
-    hasher.write(&head.id);
-    hasher.write_u64(since_epoch(head.time));
-    let thread = thread_in_question(report).and_then(|at| report.threads.get(at));
-    let frames = thread.map_or(&[][..], |thread| &thread.frames);
-    frames.iter().for_each(|frame| hasher.write_u64(frame.pc));
-    Some(hasher.finish())
+    let id = &report.head.id;
+    (*id != [0; 16]).then(|| spread(id))
 }
 
 /// A hash of an id. Ids may count up: the finalizer of SplitMix64 spreads them.
@@ -90,20 +66,14 @@ mod tests {
     }
 
     #[test]
-    fn of_this_recorder_id_time_and_stack_are_enough() {
+    fn the_id_alone_counts_and_zeros_are_none() {
         let mut report = Report::default();
         assert_eq!(identity(&report), None);
         report.head.id = [7; 16];
-        let mut other = report.clone();
-        other.head.app.version = "2".into();
-        assert_eq!(identity(&report), identity(&report.clone()));
-        assert_ne!(identity(&report), identity(&other));
-        (report.head.launch, other.head.launch) = ([1; 16], [1; 16]);
-        assert_eq!(identity(&report), identity(&other));
-        other.threads.push(crate::report::Thread {
-            frames: vec![crate::report::Frame::default()],
-            ..Default::default()
-        });
-        assert_ne!(identity(&report), identity(&other));
+        let mut cut = report.clone();
+        cut.threads.push(crate::report::Thread::default());
+        assert_eq!(identity(&report), identity(&cut));
+        cut.head.id = [8; 16];
+        assert_ne!(identity(&report), identity(&cut));
     }
 }
