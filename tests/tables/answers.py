@@ -18,13 +18,12 @@ def answers(path):
 
 
 def unique(reports):
-    """Each report once; one without an id is no copy of another. `who` is the launch, or else the report."""
+    """Each id once; a report without one is no copy of another. `who` is the launch, or else the report."""
     seen, kept = set(), []
     for at, report in enumerate(reports):
         own = at if report["id"] == NOBODY else report["id"]
-        copy = (own, report["time"], report["group"])
-        if copy not in seen:
-            seen.add(copy)
+        if own not in seen:
+            seen.add(own)
             kept.append({**report, "own": own, "who": own if report["launch"] == NOBODY else report["launch"]})
     return kept
 

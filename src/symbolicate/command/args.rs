@@ -212,6 +212,9 @@ pub enum FormatName {
     /// A table for data warehouses, one row per report
     #[cfg(feature = "parquet")]
     Parquet,
+    /// The table of the frames of these reports' stacks, one row per frame
+    #[cfg(feature = "parquet")]
+    ParquetFrames,
 }
 
 /// The choices of `--generate`.
@@ -303,7 +306,7 @@ fn is_missing_format(error: &clap::Error) -> bool {
     use clap::error::{ContextKind, ContextValue};
     let value = error.get(ContextKind::InvalidValue);
     !cfg!(feature = "parquet")
-        && matches!(value, Some(ContextValue::String(value)) if value == "parquet")
+        && matches!(value, Some(ContextValue::String(value)) if value == "parquet" || value == "parquet-frames")
         && matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(arg)) if arg.starts_with("--format"))
 }
 

@@ -31,7 +31,7 @@ pub use html::Html;
 pub(crate) use json::value_json;
 pub use json::{FrameJson, Json, Ndjson};
 #[cfg(feature = "parquet")]
-pub use parquet::Parquet;
+pub use parquet::{ParquetFrames, ParquetReports};
 pub(crate) use plain::PlainJson;
 pub use plain::plain;
 pub use source::{Excerpt, Sources};

@@ -1,0 +1,237 @@
+//! The table of reports: a row each, of at most [`ROW`] bytes.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use arrow_array::builder::{Float64Builder, ListBuilder, MapBuilder, StringBuilder};
+use arrow_array::{
+    ArrayRef, BooleanArray, RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array,
+};
+
+use super::{ReportIds, Row, Table, known_id};
+use crate::report::time::nanos;
+use crate::symbolicate::format::facts::value_text;
+use crate::symbolicate::format::findings::Findings;
+use crate::symbolicate::format::{Format, Style};
+use crate::symbolicate::frame::{Symbolicated, id_text};
+use crate::symbolicate::group::{RECIPE, key_text};
+
+/// Bytes of the texts of a row.
+const ROW: usize = 19_000;
+/// Bytes of the longest text.
+const TEXT: usize = 2_000;
+
+/// The file being written; `docs/data.md` has its columns.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct ParquetReports {
+    table: Table<ReportRow>,
+    ids: ReportIds,
+}
+
+/// One report.
+#[derive(Debug)]
+pub struct ReportRow {
+    texts: [Option<String>; TEXTS.len()],
+    time: Option<i64>,
+    numbers: [Option<u64>; NUMBERS.len()],
+    flags: [Option<bool>; FLAGS.len()],
+    lists: [Vec<String>; LISTS.len()],
+    context: Vec<(String, String)>,
+    gauges: Vec<(String, f64)>,
+}
+
+/// Columns of text, in order.
+#[rustfmt::skip]
+const TEXTS: [&str; 22] = [
+    "report", "report_id", "launch", "app", "version", "os", "os_version", "device", "arch", "type",
+    "class", "signal", "exception", "how", "group", "os_build", "ending", "watched_thread", "title",
+    "blame", "message", "reason",
+];
+#[rustfmt::skip]
+const NUMBERS: [&str; 8] = [
+    "pid", "duration", "samples", "watched_number", "pool_threads", "pool_at_rest", "pool_stalled",
+    "group_recipe",
+];
+const FLAGS: [&str; 3] = ["fatal", "ended", "at_least"];
+const LISTS: [&str; 3] = ["stack", "damage", "breadcrumbs"];
+
+impl Format for ParquetReports {
+    type Part = ReportRow;
+
+    fn part(_style: &Style, origin: &str, of: &Symbolicated) -> ReportRow {
+        let report = &of.report;
+        let (head, event) = (&report.head, report.event.as_ref());
+        let found = Findings::new(origin, of);
+        let member = found.member;
+        let watched = event.and_then(|event| event.watched.as_ref());
+        let context = report.context.as_ref();
+        let samples = report.samples.iter().map(|sample| sample.count.max(1));
+        let launch = (head.launch != [0; 16]).then(|| id_text(&head.launch));
+        let row = ReportRow {
+            texts: [
+                Some(origin.to_owned()),
+                known_id(of),
+                launch,
+                Some(head.app.name.clone()),
+                Some(head.app.version.clone()),
+                Some(head.os.name.clone()),
+                Some(head.os.version.clone()),
+                head.device.clone(),
+                Some(head.arch.clone()),
+                event.map(|event| event.word().to_owned()),
+                report.class().map(str::to_owned),
+                event.and_then(|event| Some(event.signal.as_ref()?.name.clone())),
+                event.and_then(|event| event.name.clone()),
+                report.stall_end.as_ref().map(|end| end.how.clone()),
+                Some(key_text(member.key)),
+                head.os.build.clone(),
+                Some(member.ending),
+                watched.map(|watched| watched.name.clone()),
+                Some(found.title),
+                found.blame,
+                event.and_then(|event| event.message.clone()),
+                report.reason().map(str::to_owned),
+            ],
+            // Spark reads no finer ones.
+            time: member.time.and_then(|time| i64::try_from(time / 1000).ok()),
+            numbers: [
+                Some(head.pid),
+                Some(nanos(member.duration)).filter(|duration| *duration > 0),
+                Some(samples.fold(0, u64::saturating_add)),
+                watched.and_then(|watched| watched.number),
+                watched.and_then(|watched| watched.pool),
+                watched.and_then(|watched| watched.at_rest),
+                watched.and_then(|watched| watched.stalled),
+                Some(u64::from(RECIPE)),
+            ],
+            flags: [
+                event.map(|event| event.fatal),
+                Some(member.ended),
+                Some(member.at_least),
+            ],
+            lists: [
+                member.stack,
+                of.damage.clone(),
+                context.map_or(Vec::new(), |context| {
+                    let texts = context.breadcrumbs.iter();
+                    texts.map(|(_, text)| text.clone()).collect()
+                }),
+            ],
+            context: context.map_or(Vec::new(), |context| {
+                let keys = context.keys.iter();
+                keys.map(|(key, value)| (key.clone(), value_text(value)))
+                    .collect()
+            }),
+            gauges: context.map_or(Vec::new(), |context| context.gauges.clone()),
+        };
+        row.fitted()
+    }
+
+    fn add(&mut self, mut part: ReportRow, out: &mut dyn Write) -> io::Result<()> {
+        let [origin, id, launch, ..] = &mut part.texts;
+        let known = self
+            .ids
+            .next(origin.as_deref().unwrap_or(""), id.as_deref());
+        launch.get_or_insert_with(|| known.clone());
+        *id = Some(known);
+        self.table.add(part, out)
+    }
+
+    fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.table.finish(out)
+    }
+}
+
+impl ReportRow {
+    /// Shortens texts, and drops from lists what has no room: of breadcrumbs the oldest, of others the last.
+    fn fitted(mut self) -> ReportRow {
+        // Without an id of its own the report has its file's name three times.
+        let origin = self.texts[0].as_ref().map_or(0, String::len);
+        let mut room = ROW.saturating_sub(3 * origin);
+        for text in self.texts.iter_mut().skip(1).flatten() {
+            take(text, &mut room);
+        }
+        self.context
+            .retain_mut(|(key, value)| take(key, &mut room) && take(value, &mut room));
+        self.gauges.retain_mut(|(name, _)| take(name, &mut room));
+        let [stack, damage, breadcrumbs] = &mut self.lists;
+        stack.retain_mut(|text| take(text, &mut room));
+        breadcrumbs.reverse();
+        breadcrumbs.retain_mut(|text| take(text, &mut room));
+        breadcrumbs.reverse();
+        damage.retain_mut(|text| take(text, &mut room));
+        self
+    }
+}
+
+/// Shortens a text to the room that is left, and takes it; returns false if there is no room for it.
+fn take(text: &mut String, room: &mut usize) -> bool {
+    /// Bytes of a text's length, and of a number beside it.
+    const BESIDE: usize = 12;
+    let Some(left) = room.checked_sub(BESIDE) else {
+        text.clear();
+        return false;
+    };
+    let most = TEXT.min(left);
+    if text.len() > most {
+        let end = text.floor_char_boundary(most.saturating_sub('…'.len_utf8()));
+        text.truncate(end);
+        text.push('…');
+    }
+    *room = left.saturating_sub(text.len());
+    true
+}
+
+impl Row for ReportRow {
+    fn bytes(&self) -> usize {
+        let pairs = self.context.iter().flat_map(|(key, value)| [key, value]);
+        let names = self.gauges.iter().map(|(name, _)| name);
+        let texts = self.lists.iter().flatten().chain(pairs).chain(names);
+        let texts = texts.chain(self.texts.iter().flatten());
+        texts.map(|text| size_of::<String>() + text.len()).sum()
+    }
+
+    fn batch(rows: &[ReportRow]) -> io::Result<RecordBatch> {
+        let mut columns: Vec<(&str, ArrayRef)> = Vec::new();
+        for (at, name) in TEXTS.into_iter().enumerate() {
+            let column: StringArray = rows.iter().map(|row| row.texts[at].as_deref()).collect();
+            columns.push((name, Arc::new(column)));
+        }
+        let time: TimestampMicrosecondArray = rows.iter().map(|row| row.time).collect();
+        columns.push(("time", Arc::new(time.with_timezone("UTC"))));
+        for (at, name) in NUMBERS.into_iter().enumerate() {
+            let column: UInt64Array = rows.iter().map(|row| row.numbers[at]).collect();
+            columns.push((name, Arc::new(column)));
+        }
+        for (at, name) in FLAGS.into_iter().enumerate() {
+            let column: BooleanArray = rows.iter().map(|row| row.flags[at]).collect();
+            columns.push((name, Arc::new(column)));
+        }
+        for (at, name) in LISTS.into_iter().enumerate() {
+            let mut column = ListBuilder::new(StringBuilder::new());
+            rows.iter()
+                .for_each(|row| column.append_value(row.lists[at].iter().map(Some)));
+            columns.push((name, Arc::new(column.finish())));
+        }
+        let mut context = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
+        let mut gauges = MapBuilder::new(None, StringBuilder::new(), Float64Builder::new());
+        for row in rows {
+            for (key, value) in &row.context {
+                context.keys().append_value(key);
+                context.values().append_value(value);
+            }
+            context.append(true).map_err(io::Error::other)?;
+            for (name, value) in &row.gauges {
+                gauges.keys().append_value(name);
+                gauges.values().append_value(*value);
+            }
+            gauges.append(true).map_err(io::Error::other)?;
+        }
+        columns.push(("context", Arc::new(context.finish())));
+        columns.push(("gauges", Arc::new(gauges.finish())));
+        let columns = columns.into_iter();
+        let columns = columns.map(|(name, column)| (name, column, true));
+        RecordBatch::try_from_iter_with_nullable(columns).map_err(io::Error::other)
+    }
+}
