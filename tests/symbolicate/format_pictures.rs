@@ -336,6 +336,39 @@ fn a_group_that_comes_last_has_its_pictures_and_its_example() {
     assert!(reports.contains("z200.wedjat"), "{reports}");
 }
 
+/// One device's clock was reset, another's runs decades ahead.
+#[test]
+fn wrong_clocks_do_not_stretch_the_days_of_all_groups() {
+    let folder = tempfile::tempdir().unwrap();
+    let days = [20_010, 20_012, 20_012, 20_013, 0, 40_000];
+    for (number, day) in (1..).zip(days) {
+        let function = if number % 2 == 0 { "even" } else { "odd" };
+        let bytes = crash_of(function, "1.0", day, number);
+        std::fs::write(folder.path().join(format!("{number}.wedjat")), bytes).unwrap();
+    }
+    // A report at the epoch has no time at all: a clock that was reset begins a little later.
+    let bytes = crash_of("odd", "1.0", 3, 7);
+    std::fs::write(folder.path().join("7.wedjat"), bytes).unwrap();
+    let path = folder.path().to_str().unwrap();
+    let page = String::from_utf8(run(&["--format", "html"], path).stdout).unwrap();
+    assert!(page.contains("<th>2024-10-14 to 2024-10-17</th>"), "{page}");
+    assert!(
+        page.contains("2 reports at other times than most"),
+        "{page}"
+    );
+    assert!(
+        page.contains("<title>2024-10-16: 1 report</title>"),
+        "{page}"
+    );
+    let top = String::from_utf8(run(&["--top"], path).stdout).unwrap();
+    for seen in [
+        "2024-10-14 to 2024-10-16; 1 report at another time (1970-01-04)",
+        "2024-10-16 to 2024-10-17; 1 report at another time (2079-07-08)",
+    ] {
+        assert!(top.contains(seen), "{seen}: {top}");
+    }
+}
+
 #[test]
 fn names_of_strangers_are_no_markup() {
     let mut report = wedjat::report::Report::default();

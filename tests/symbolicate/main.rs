@@ -53,6 +53,8 @@ mod redact;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod shapes;
 #[cfg(target_os = "linux")]
+mod source_sums;
+#[cfg(target_os = "linux")]
 mod strangers;
 mod system;
 #[cfg(target_os = "linux")]

@@ -9,6 +9,7 @@ mod output;
 mod progress;
 mod reports;
 mod select;
+mod sources;
 mod survive;
 mod tally;
 mod unpack;

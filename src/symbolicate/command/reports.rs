@@ -13,6 +13,7 @@ use super::feed::{Inputs, Item, feed};
 use super::interrupt;
 use super::output::{Output, Target, refusal};
 use super::progress::Progress;
+use super::sources;
 use super::survive;
 use super::tally::{Quiet, Tally};
 use super::unpack::{Packing, unpacked};
@@ -24,6 +25,8 @@ use crate::symbolicate::format::{
     Firefox, FlameGraph, Folded, Format, Html, Json, Ndjson, Sources, Speedscope, Style, Text, Top,
     TopLayout, missing_text,
 };
+#[cfg(feature = "parquet")]
+use crate::symbolicate::format::{ParquetFrames, ParquetReports};
 use crate::symbolicate::group::{SeenIds, identity};
 use crate::symbolicate::import;
 use crate::symbolicate::{Error, Symbolicator, redact};
@@ -72,11 +75,9 @@ pub(super) fn run(
         FormatName::Firefox => job.run(Firefox::default(), input, messages),
         FormatName::Html => job.run(Html::default(), input, messages),
         #[cfg(feature = "parquet")]
-        FormatName::Parquet => job.run(
-            crate::symbolicate::format::Parquet::default(),
-            input,
-            messages,
-        ),
+        FormatName::Parquet => job.run(ParquetReports::default(), input, messages),
+        #[cfg(feature = "parquet")]
+        FormatName::ParquetFrames => job.run(ParquetFrames::default(), input, messages),
         FormatName::Text => job.run(Text::default(), input, messages),
         FormatName::Json => job.run(Json::new(!single), input, messages),
         FormatName::Ndjson => job.run(Ndjson::default(), input, messages),
@@ -379,7 +380,17 @@ impl Job<'_> {
             redact(&mut symbolicated, &mut origin, rules);
         }
         tally.note_missing(&symbolicated);
-        (!self.args.list_missing).then(|| F::part(&self.style, &origin, &symbolicated))
+        if self.args.list_missing {
+            return None;
+        }
+        let part = F::part(&self.style, &origin, &symbolicated);
+        if let Some(shown) = &self.style.sources {
+            let files = self.symbolicator.files();
+            tally
+                .changed
+                .extend(sources::changed(&symbolicated, shown, files));
+        }
+        Some(part)
     }
 }
 

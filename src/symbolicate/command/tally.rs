@@ -1,6 +1,6 @@
 //! Counts of a run, printed once all reports are done: how many were damaged, and which debug files are missing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::args::Args;
 use super::{DAMAGED, DONE, Messages, NOTHING};
@@ -27,6 +27,8 @@ pub(super) struct Tally {
     /// Reports that came again, and were not counted again.
     pub again: u64,
     pub missing: BTreeMap<(String, Vec<u8>), Missing>,
+    /// Files of source code that were shown and are not those that were compiled.
+    pub changed: BTreeSet<String>,
 }
 
 impl Tally {
@@ -36,6 +38,7 @@ impl Tally {
         self.damaged += other.damaged;
         self.unopened += other.unopened;
         self.again += other.again;
+        self.changed.extend(other.changed);
         for (key, missing) in other.missing {
             if self.missing.len() < MISSING {
                 self.missing.entry(key).or_insert(missing);
@@ -70,21 +73,31 @@ impl Tally {
         let (in_part, nowhere): (Vec<_>, Vec<_>) = missing.iter().copied().partition(is_there);
         let most = (!args.verbose).then_some(MESSAGES as usize);
         let shown = most.unwrap_or(usize::MAX);
-        for (title, files) in [
-            ("debug files missing (give them with --debug):", nowhere),
-            ("debug files not read in whole:", in_part),
+        let (nowhere, in_part) = (missing_lines(nowhere), missing_lines(in_part));
+        let changed: Vec<String> = self.changed.iter().cloned().collect();
+        for (title, lines, all) in [
+            (
+                "debug files missing (give them with --debug):",
+                nowhere,
+                "--list-missing",
+            ),
+            ("debug files not read in whole:", in_part, "--list-missing"),
+            (
+                "source code that is not what was compiled (give that of the commit with --source):",
+                changed,
+                "--verbose",
+            ),
         ] {
             // Text names them itself.
-            if args.list_missing || files.is_empty() {
+            if args.list_missing || lines.is_empty() {
                 continue;
             }
             messages.warning(title);
-            let lines = missing_lines(files);
             for line in lines.iter().take(shown) {
                 messages.note(&format!("  {line}"));
             }
             if let Some(more @ 1..) = lines.len().checked_sub(shown) {
-                messages.note(&format!("  {more} more; --list-missing prints all"));
+                messages.note(&format!("  {more} more; {all} prints all"));
             }
         }
         match (self.seen, self.damaged) {

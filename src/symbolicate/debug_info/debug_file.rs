@@ -10,6 +10,7 @@ use super::convert::{NoTable, convert};
 use super::direct::Direct;
 use super::dwarf::DwarfSections;
 use super::names::{self, named};
+use super::sums::SourceSums;
 use super::symbols::{self, ObjectSymbols};
 use super::symcache::FullTable;
 use crate::symbolicate::files::bytes::SharedBytes;
@@ -34,6 +35,8 @@ struct Inner {
     symbols: OnceLock<ObjectSymbols>,
     /// The table of the whole file, once it was made or mapped.
     full_table: OnceLock<FullTable>,
+    /// Sums of its source files, once source code was shown.
+    sums: OnceLock<SourceSums>,
     /// Set where the table that is being made is of no use any more.
     stop: AtomicBool,
 }
@@ -115,6 +118,7 @@ impl DebugFile {
                 learned,
                 symbols: OnceLock::new(),
                 full_table,
+                sums: OnceLock::new(),
                 stop: AtomicBool::new(false),
             }),
         }
@@ -137,6 +141,13 @@ impl DebugFile {
         }
         unread.split |= self.inner.object.altlink.is_some() && self.inner.sup.is_none();
         unread
+    }
+
+    /// Returns the MD5 sum of a source file as it was compiled; `None` if the debug information does not have it.
+    pub(crate) fn source_sum(&self, path: &str) -> Option<[u8; 16]> {
+        let inner = &self.inner;
+        let read = || SourceSums::read(&inner.object, inner.sup.as_ref());
+        inner.sums.get_or_init(read).of(path)
     }
 
     /// Bytes of memory that it takes, roughly: more than what is mapped of files.

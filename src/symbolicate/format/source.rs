@@ -9,6 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::own::{Identity, identity};
 use crate::symbolicate::lock;
+use crate::symbolicate::md5::md5;
 
 /// Larger files are no source code that anyone wrote.
 const BYTES: u64 = 8 << 20;
@@ -31,8 +32,23 @@ pub struct Sources {
     folders: Vec<PathBuf>,
     /// Their real paths; `None` for one that cannot be resolved.
     roots: Vec<Option<PathBuf>>,
-    files: Mutex<FxHashMap<String, Option<Arc<str>>>>,
+    files: Mutex<FxHashMap<String, Option<Arc<SourceFile>>>>,
     read: Mutex<FxHashSet<Identity>>,
+    shown: Mutex<FxHashMap<String, ShownFile>>,
+}
+
+/// A file that was read.
+struct SourceFile {
+    text: String,
+    shown: ShownFile,
+}
+
+/// A file of which lines were shown.
+#[derive(Debug, Clone)]
+pub(crate) struct ShownFile {
+    pub path: PathBuf,
+    /// Its MD5 sum.
+    pub sum: [u8; 16],
 }
 
 /// Some lines of a file.
@@ -53,26 +69,39 @@ impl Sources {
             folders,
             files: Mutex::default(),
             read: Mutex::default(),
+            shown: Mutex::default(),
         }
     }
 
     /// The lines from `around` before `line` of `file` to as many behind it; `None` where no such file
     /// or line is.
     pub fn excerpt(&self, file: &str, line: u32, around: u32) -> Option<Excerpt> {
-        let text = self.text(file)?;
-        let line = line.checked_sub(1)?;
+        let source = self.file(file)?;
+        let (text, line) = (&source.text, line.checked_sub(1)?);
         let first = line.saturating_sub(around);
         let count = (line - first).saturating_add(around).saturating_add(1);
         let lines = text.lines().skip(first as usize).take(count as usize);
         let lines = lines.map(|line| line.chars().take(COLUMNS).collect::<String>());
         let lines: Vec<String> = lines.map(|line| line.replace('\t', "    ")).collect();
-        (lines.len() > (line - first) as usize).then_some(Excerpt {
+        if lines.len() <= (line - first) as usize {
+            return None;
+        }
+        let mut shown = lock(&self.shown);
+        if !shown.contains_key(file) {
+            shown.insert(file.to_owned(), source.shown.clone());
+        }
+        Some(Excerpt {
             first: first + 1,
             lines,
         })
     }
 
-    fn text(&self, file: &str) -> Option<Arc<str>> {
+    /// Returns the file of which lines were shown for a path of debug information.
+    pub(crate) fn shown(&self, file: &str) -> Option<ShownFile> {
+        lock(&self.shown).get(file).cloned()
+    }
+
+    fn file(&self, file: &str) -> Option<Arc<SourceFile>> {
         let mut files = lock(&self.files);
         if let Some(known) = files.get(file) {
             return known.clone();
@@ -83,9 +112,9 @@ impl Sources {
         let path = self.find(file);
         let identity = path.as_deref().and_then(identity);
         lock(&self.read).extend(identity);
-        let text = path.and_then(|path| read(&path));
-        files.insert(file.to_owned(), text.clone());
-        text
+        let read = path.and_then(read);
+        files.insert(file.to_owned(), read.clone());
+        read
     }
 
     /// The files that were read.
@@ -134,9 +163,13 @@ impl fmt::Debug for Sources {
     }
 }
 
-fn read(path: &Path) -> Option<Arc<str>> {
-    let bytes = SharedBytes::read(path, BYTES).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into())
+fn read(path: PathBuf) -> Option<Arc<SourceFile>> {
+    let bytes = SharedBytes::read(&path, BYTES).ok()?;
+    let sum = md5(&bytes);
+    Some(Arc::new(SourceFile {
+        text: String::from_utf8_lossy(&bytes).into_owned(),
+        shown: ShownFile { path, sum },
+    }))
 }
 
 #[cfg(test)]

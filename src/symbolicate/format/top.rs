@@ -1,6 +1,8 @@
 //! `--top`: the groups that hurt users most.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde_json::json;
@@ -10,7 +12,9 @@ use super::findings::titles;
 use super::{Format, PlainJson, Style, plain};
 use crate::report::time::nanos;
 use crate::symbolicate::frame::Symbolicated;
-use crate::symbolicate::group::{Group, Groups, Member, RECIPE, key_text};
+use crate::symbolicate::group::{
+    DAYS, Group, Groups, Member, NANOS_OF_A_DAY, RECIPE, key_text, usual_days,
+};
 
 /// Versions and devices that are shown.
 const KINDS: usize = 6;
@@ -169,18 +173,48 @@ pub(super) fn time(group: &Group, time: Duration) -> String {
     }
 }
 
-/// Days of the first and the last report.
+/// Days of the first and the last report; those of wrong clocks apart.
 pub(super) fn seen(group: &Group) -> String {
-    let day = |at: u64| date_time(at)[..10].to_owned();
-    match (group.first.map(day), group.last.map(day)) {
-        (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
-        (Some(first), _) => first,
-        _ => "at unknown times".to_owned(),
+    let Some(usual) = usual_days(&group.days) else {
+        return "at unknown times".to_owned();
+    };
+    // Of more days the first ones are no longer counted.
+    let is_cut = group.days.len() >= DAYS;
+    let first = group.first.filter(|_| is_cut);
+    let first = first.map_or(*usual.start(), |first| first / NANOS_OF_A_DAY);
+    let seen = days_text(first, *usual.end());
+    match other_days(&group.days, &usual) {
+        Some((1, days)) => format!("{seen}; 1 report at another time ({days})"),
+        Some((reports, days)) => format!("{seen}; {reports} reports at other times ({days})"),
+        None => seen,
+    }
+}
+
+/// Number of the reports outside of these days, and the first and the last of their days.
+pub(super) fn other_days(
+    days: &BTreeMap<u64, u64>,
+    usual: &RangeInclusive<u64>,
+) -> Option<(u64, String)> {
+    let others = || days.iter().filter(|(day, _)| !usual.contains(day));
+    let (first, _) = others().next()?;
+    let (last, _) = others().next_back()?;
+    Some((
+        others().map(|(_, count)| count).sum(),
+        days_text(*first, *last),
+    ))
+}
+
+/// `2026-11-24`, or `2026-11-20 to 2026-11-24`; days since the epoch.
+pub(super) fn days_text(first: u64, last: u64) -> String {
+    let text = |day: u64| date_time(day.saturating_mul(NANOS_OF_A_DAY))[..10].to_owned();
+    match first == last {
+        true => text(first),
+        false => format!("{} to {}", text(first), text(last)),
     }
 }
 
 /// `2.1 × 17, 2.0 × 4`, the most frequent first.
-fn counted(counts: &std::collections::BTreeMap<String, u64>) -> String {
+fn counted(counts: &BTreeMap<String, u64>) -> String {
     let mut counts: Vec<_> = counts.iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     let more = counts.len().saturating_sub(KINDS);

@@ -16,6 +16,7 @@
 //! name, the offset counts too, which is the same in one build alone. Pass the debug files to group
 //! across builds.
 
+mod days;
 mod member;
 mod names;
 mod seen;
@@ -26,6 +27,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
+pub(crate) use self::days::usual_days;
 pub use self::member::{Member, RECIPE, key_text};
 pub(crate) use self::names::{plain_name, within};
 pub(crate) use self::seen::{SeenIds, identity};

@@ -3,69 +3,79 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 
-use crate::symbolicate::format::facts::{count, date_time};
+use crate::symbolicate::format::facts::count;
 use crate::symbolicate::format::plain::escape;
-use crate::symbolicate::group::{Group, NANOS_OF_A_DAY, OTHERS};
+use crate::symbolicate::format::top::{days_text, other_days, seen};
+use crate::symbolicate::group::{Group, OTHERS, usual_days};
 
 /// Bars of a picture over days; of a longer time several days share one.
 const BARS: u64 = 60;
 /// Rows of a picture by version, device, system or ending.
 const ROWS: usize = 6;
 
-/// The days of all groups on a page: their pictures have one axis, so that they can be compared.
+/// The days of all groups on a page: their pictures have one axis, so that they can be compared. Days of wrong clocks are
+/// not on it.
 #[derive(Debug)]
 pub(super) struct OverDays {
-    first: u64,
-    last: u64,
-    /// Days of one bar.
-    width: u64,
+    /// `None` if no report has a time.
+    days: Option<RangeInclusive<u64>>,
+    /// Number of the reports on other days.
+    pub others: u64,
 }
 
 impl OverDays {
     /// Those on which the groups have reports.
     pub fn of(groups: &[&Group]) -> OverDays {
-        let days = || groups.iter().flat_map(|group| group.days.keys().copied());
-        let (first, last) = (days().min().unwrap_or(0), days().max().unwrap_or(0));
+        let mut all: BTreeMap<u64, u64> = BTreeMap::new();
+        for (day, count) in groups.iter().flat_map(|group| &group.days) {
+            *all.entry(*day).or_default() += count;
+        }
+        let days = usual_days(&all);
+        let others = days.as_ref().and_then(|days| other_days(&all, days));
         OverDays {
-            first,
-            last,
-            width: (last - first + 1).div_ceil(BARS),
+            days,
+            others: others.map_or(0, |(reports, _)| reports),
         }
     }
 
     /// The head of the pictures' column.
     pub fn title(&self) -> String {
-        match self.last {
-            0 => "Over days".to_owned(),
-            last => format!("{} to {}", day_text(self.first), day_text(last)),
-        }
+        let days = self.days.as_ref();
+        days.map_or("Over days".to_owned(), |days| {
+            let (first, last) = (days.start(), days.end());
+            format!("{} to {}", day_text(*first), day_text(*last))
+        })
     }
 
     /// A group's reports in each bar.
     pub fn picture(&self, group: &Group) -> String {
-        if group.days.is_empty() {
-            return "<p class=\"note\">at unknown times</p>\n".to_owned();
-        }
+        let note = |text: &str| format!("<p class=\"note\">{text}</p>\n");
+        let Some(days) = &self.days else {
+            return note("at unknown times");
+        };
+        let (first, width) = (*days.start(), width(days));
+        let of_group = || group.days.range(days.clone());
+        let (Some((from, _)), Some((to, _))) = (of_group().next(), of_group().next_back()) else {
+            return note(&seen(group));
+        };
         let mut bars: BTreeMap<u64, u64> = BTreeMap::new();
-        for (day, count) in &group.days {
-            *bars.entry((day - self.first) / self.width).or_default() += count;
+        for (day, count) in of_group() {
+            *bars.entry((day - first) / width).or_default() += count;
         }
         let most = bars.values().copied().max().unwrap_or(1) as f64;
-        let (first, last) = (
-            day_of(group.days.keys().next()),
-            day_of(group.days.keys().next_back()),
-        );
+        let (from, to) = (day_text(*from), day_text(*to));
         // Bars of a short time are not as wide as the picture.
-        let all = ((self.last - self.first) / self.width + 1).max(14);
+        let all = ((days.end() - first) / width + 1).max(14);
         let mut svg = format!(
             "<svg class=\"days\" viewBox=\"0 0 {all} 10\" preserveAspectRatio=\"none\" role=\"img\" \
-             aria-label=\"Reports over days, {first} to {last}\">\n"
+             aria-label=\"Reports over days, {from} to {to}\">\n"
         );
         for (at, bar) in bars {
             let height = (10.0 * bar as f64 / most).max(0.6);
             let top = 10.0 - height;
-            let day = self.bar_text(self.first + at * self.width);
+            let day = bar_text(first + at * width, width);
             let _ = writeln!(
                 svg,
                 "<rect class=\"c0\" x=\"{at}.1\" y=\"{top:.2}\" width=\".8\" height=\"{height:.2}\"><title>{day}: {}</title></rect>",
@@ -76,33 +86,31 @@ impl OverDays {
         svg
     }
 
-    /// The days of the bar that begins at `day`.
-    fn bar_text(&self, day: u64) -> String {
-        match self.width {
-            1 => day_text(day),
-            days => format!("{days} days from {}", day_text(day)),
-        }
-    }
-
     /// The ends of the axis below a picture.
     pub fn axis(&self) -> String {
-        match self.last {
-            0 => String::new(),
-            last => format!(
-                "<p class=\"axis\"><span>{}</span><span>{}</span></p>",
-                day_text(self.first),
-                day_text(last)
-            ),
-        }
+        let axis = |days: &RangeInclusive<u64>| {
+            let (first, last) = (day_text(*days.start()), day_text(*days.end()));
+            format!("<p class=\"axis\"><span>{first}</span><span>{last}</span></p>")
+        };
+        self.days.as_ref().map_or(String::new(), axis)
     }
 }
 
-fn day_of(day: Option<&u64>) -> String {
-    day.map_or(String::new(), |day| day_text(*day))
+/// Days of one bar.
+fn width(days: &RangeInclusive<u64>) -> u64 {
+    (days.end() - days.start() + 1).div_ceil(BARS)
+}
+
+/// The days of the bar that begins at `day`.
+fn bar_text(day: u64, width: u64) -> String {
+    match width {
+        1 => day_text(day),
+        days => format!("{days} days from {}", day_text(day)),
+    }
 }
 
 fn day_text(day: u64) -> String {
-    date_time(day.saturating_mul(NANOS_OF_A_DAY))[..10].to_owned()
+    days_text(day, day)
 }
 
 /// A bar for each version, the newest first.

@@ -84,6 +84,13 @@ fn overview(groups: &Groups, shown: &[&Group], examples: &Examples) -> String {
     let titles = titles(shown);
     let days = OverDays::of(shown);
     let ranked = || (1..).zip(shown.iter().copied().zip(&titles));
+    if let others @ 1.. = days.others {
+        let others = facts::count(others, "report");
+        let _ = writeln!(
+            page,
+            "<p class=\"note\">{others} at other times than most, not in the pictures over days: the clock of a device may have been wrong.</p>"
+        );
+    }
     table(&mut page, ranked(), &days);
     for (rank, (group, title)) in ranked() {
         let _ = writeln!(

@@ -1,0 +1,3 @@
+static inline int coins_count(int coins) {
+    return coins * 100;
+}
