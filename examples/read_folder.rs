@@ -20,7 +20,7 @@ enum Section {
     Image(Image),
     Sample(Sample),
     Vitals(Vitals),
-    Context(Context),
+    Context(AppContext),
     Memory(NearMemory),
     StallEnd(StallEnd),
     Capture(Capture),

@@ -130,7 +130,9 @@ mod trigger;
 pub mod unwind;
 mod vitals;
 
-pub use monitor::{InstallError, Misuse, Monitor, MonitorBuilder, Stats, Threads, watch_thread};
+pub use monitor::{
+    InstallError, Monitor, MonitorBuilder, MonitorError, Stats, Threads, watch_thread,
+};
 pub use trigger::{Crash, Heartbeat, RateLimit, Stall};
 
 /// The examples in Rust of the README and of `docs/` are compiled; `tests/docs.rs` checks that no page is missing.

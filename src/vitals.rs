@@ -10,7 +10,7 @@ pub(crate) use told::{FRAMES, LAUNCHED};
 use crate::platform::Power;
 use crate::platform::clock;
 use crate::platform::vitals::{self, VitalsFiles};
-use crate::report::{CpuView, MemoryView, VitalsView};
+use crate::report::{CpuView, MemoryUseView, VitalsView};
 
 /// The gauges of the process. One for all, as there is one process.
 #[derive(Debug)]
@@ -164,7 +164,7 @@ impl Gauges {
             device: Some(device).filter(|_| all > 0),
             cores,
         };
-        let memory = MemoryView {
+        let memory = MemoryUseView {
             resident: memory.resident,
             footprint: memory.footprint,
             peak: memory.peak,
@@ -173,7 +173,7 @@ impl Gauges {
         };
         VitalsView {
             cpu: Some(cpu).filter(|cpu| *cpu != CpuView::default()),
-            memory: Some(memory).filter(|memory| *memory != MemoryView::default()),
+            memory: Some(memory).filter(|memory| *memory != MemoryUseView::default()),
             frame_rate: FRAMES.rate(clock::monotonic()),
             uptime: vitals::uptime().map(Duration::from_nanos),
             launch_time: LAUNCHED.time().map(Duration::from_nanos),

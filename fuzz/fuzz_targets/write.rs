@@ -235,7 +235,7 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
                 device: cpu.device,
                 cores: cpu.cores,
             }),
-            memory: vitals.memory.as_ref().map(|memory| MemoryView {
+            memory: vitals.memory.as_ref().map(|memory| MemoryUseView {
                 resident: memory.resident,
                 footprint: memory.footprint,
                 peak: memory.peak,
@@ -265,7 +265,7 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
         let marks: Vec<_> = (context.marks.iter())
             .map(|(name, start, time)| (name.as_str(), *start, *time))
             .collect();
-        let view = ContextView {
+        let view = AppContextView {
             keys: &keys,
             gauges: &gauges,
             marks: &marks,

@@ -5,7 +5,7 @@ use super::record::Read;
 use super::{BREADCRUMBS, Context, GAUGES, KEYS, MARKS};
 use std::time::Duration;
 
-use crate::report::{ContextView, ValueView};
+use crate::report::{AppContextView, ValueView};
 
 /// A copy of a [`Context`]. Made once; read into as often as needed, without allocating.
 #[derive(Debug)]
@@ -72,12 +72,12 @@ impl Snapshot {
     }
 
     /// Calls `with` with the report's section `context`. Signal-safe.
-    pub(crate) fn with_view<R>(&self, with: impl FnOnce(&ContextView<'_>) -> R) -> R {
+    pub(crate) fn with_view<R>(&self, with: impl FnOnce(&AppContextView<'_>) -> R) -> R {
         let mut keys = [("", ValueView::Nil); KEYS];
         let mut gauges = [("", 0.0); GAUGES];
         let mut marks = [("", Duration::ZERO, None); MARKS];
         let mut breadcrumbs = [(Duration::ZERO, ""); BREADCRUMBS];
-        with(&ContextView {
+        with(&AppContextView {
             keys: filled(&mut keys, self.keys()),
             gauges: filled(&mut gauges, self.gauges()),
             marks: filled(&mut marks, self.marks()),

@@ -202,7 +202,9 @@ impl From<&InstallError> for wedjat_error {
             InstallError::NoDirectory => wedjat_error::WEDJAT_ERROR_OPTIONS,
             InstallError::Directory { .. } => wedjat_error::WEDJAT_ERROR_DIRECTORY,
             InstallError::SharedDirectory { .. } => wedjat_error::WEDJAT_ERROR_SHARED_DIRECTORY,
-            InstallError::Signal { .. } => wedjat_error::WEDJAT_ERROR_SIGNAL,
+            InstallError::Signal { .. } | InstallError::SignalStack { .. } => {
+                wedjat_error::WEDJAT_ERROR_SIGNAL
+            }
             InstallError::Resources { .. } => wedjat_error::WEDJAT_ERROR_RESOURCES,
         }
     }

@@ -1,4 +1,5 @@
-//! Errors of an install, and of calls that the installed monitor can't serve.
+//! Errors of an install, and of calls to the installed monitor. The text of each has the system's error, which is no `source` besides:
+//! whoever prints a chain of errors prints each once.
 
 use std::fmt;
 use std::io;
@@ -28,10 +29,15 @@ pub enum InstallError {
         /// The shell command that fixes it.
         mend: String,
     },
-    /// A signal's handler could not be installed; without a number, the handlers' stack.
+    /// A signal's handler could not be installed.
     Signal {
         /// The signal's number.
-        signal: Option<i32>,
+        signal: i32,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// There is no memory for the stack of the signals' handlers.
+    SignalStack {
         /// The system's error.
         source: io::Error,
     },
@@ -67,16 +73,10 @@ impl fmt::Display for InstallError {
                     path.display()
                 )
             }
-            InstallError::Signal {
-                signal: Some(signal),
-                source,
-            } => {
+            InstallError::Signal { signal, source } => {
                 write!(f, "signal {signal} could not be handled: {source}")
             }
-            InstallError::Signal {
-                signal: None,
-                source,
-            } => {
+            InstallError::SignalStack { source } => {
                 write!(f, "no stack for the signal handlers: {source}")
             }
             InstallError::Resources { what, source } => write!(f, "no {what}: {source}"),
@@ -84,35 +84,23 @@ impl fmt::Display for InstallError {
     }
 }
 
-impl std::error::Error for InstallError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            InstallError::AlreadyInstalled
-            | InstallError::NoDirectory
-            | InstallError::SharedDirectory { .. } => None,
-            InstallError::Directory { source, .. }
-            | InstallError::Signal { source, .. }
-            | InstallError::Resources { source, .. } => Some(source),
-        }
-    }
-}
+impl std::error::Error for InstallError {}
 
-/// A call that a monitor can't serve as it was installed. It is within the [`io::Error`] that the call returns:
+/// The reason why a call to an installed monitor failed.
 ///
 /// ```
-/// use wedjat::{Misuse, Monitor};
+/// use wedjat::{Monitor, MonitorError};
 /// # let dir = std::env::temp_dir().join(format!("wedjat-misuse-{}", std::process::id()));
 /// let monitor = Monitor::builder("MyApp", "1").directory(&dir).install()?;
-/// let error = monitor.watch_by_ping(|_| {}).unwrap_err();
-/// let misuse = error.get_ref().and_then(|inner| inner.downcast_ref());
-/// assert_eq!(misuse, Some(&Misuse::NoStall));
+/// let refused = monitor.watch_by_ping(|_| {});
+/// assert!(matches!(refused, Err(MonitorError::NoStall)));
 /// # drop(monitor);
 /// # std::fs::remove_dir_all(&dir)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug)]
 #[non_exhaustive]
-pub enum Misuse {
+pub enum MonitorError {
     /// Pings find stalls, and [`MonitorBuilder::stall`](super::MonitorBuilder::stall) was not called.
     NoStall,
     /// A monitor watches by one ping, and this one does already.
@@ -125,35 +113,82 @@ pub enum Misuse {
     ThreadWatched,
     /// As many threads are watched as can be at once: 256.
     TooManyThreads,
+    /// The program has no libdispatch.
+    NoMainQueue,
+    /// This process has no such thread.
+    UnknownThread {
+        /// The id that was given.
+        id: u64,
+    },
+    /// Memory or a thread cannot be had.
+    Resources {
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The report could not be written: the folder is gone, or the disk is full.
+    Write {
+        /// The system's error.
+        source: io::Error,
+    },
 }
 
-impl fmt::Display for Misuse {
+impl MonitorError {
+    pub(super) fn resources(source: io::Error) -> MonitorError {
+        MonitorError::Resources { source }
+    }
+
+    /// The error of a report.
+    pub(super) fn of_report(source: io::Error) -> MonitorError {
+        match source.kind() {
+            io::ErrorKind::OutOfMemory => MonitorError::Resources { source },
+            _ => MonitorError::Write { source },
+        }
+    }
+}
+
+impl fmt::Display for MonitorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Misuse::NoStall => {
+            MonitorError::NoStall => {
                 "watching by ping needs `.stall(Stall::default())` when the monitor is installed"
             }
-            Misuse::WatchedAlready => "this monitor watches by ping already",
-            Misuse::Forked => {
+            MonitorError::WatchedAlready => "this monitor watches by ping already",
+            MonitorError::Forked => {
                 "a child of `fork` cannot use its parent's monitor: drop it and install another"
             }
-            Misuse::NoMonitor => "no monitor is installed: install one before threads are watched",
-            Misuse::ThreadWatched => "this thread is watched already",
-            Misuse::TooManyThreads => {
+            MonitorError::NoMonitor => {
+                "no monitor is installed: install one before threads are watched"
+            }
+            MonitorError::ThreadWatched => "this thread is watched already",
+            MonitorError::TooManyThreads => {
                 "256 threads are watched already: drop the guard of one, or let one end"
+            }
+            MonitorError::NoMainQueue => {
+                "this program has no libdispatch whose main queue could be watched"
+            }
+            MonitorError::UnknownThread { id } => {
+                return write!(f, "no thread {id} in this process");
+            }
+            MonitorError::Resources { source } => {
+                return write!(f, "memory or a thread cannot be had: {source}");
+            }
+            MonitorError::Write { source } => {
+                return write!(f, "the report cannot be written: {source}");
             }
         })
     }
 }
 
-impl std::error::Error for Misuse {}
+impl std::error::Error for MonitorError {}
 
-impl From<Misuse> for io::Error {
-    fn from(misuse: Misuse) -> io::Error {
-        let kind = match misuse {
-            Misuse::Forked => io::ErrorKind::Unsupported,
+impl From<MonitorError> for io::Error {
+    fn from(error: MonitorError) -> io::Error {
+        let kind = match error {
+            MonitorError::Resources { source } | MonitorError::Write { source } => return source,
+            MonitorError::Forked | MonitorError::NoMainQueue => io::ErrorKind::Unsupported,
+            MonitorError::UnknownThread { .. } => io::ErrorKind::NotFound,
             _ => io::ErrorKind::InvalidInput,
         };
-        io::Error::new(kind, misuse)
+        io::Error::new(kind, error)
     }
 }

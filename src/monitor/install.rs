@@ -114,10 +114,8 @@ impl MonitorBuilder {
         crate::platform::stop::forget_taken();
         #[cfg(target_os = "linux")]
         if let Some(signal) = self.capture_signal {
-            crate::platform::stop::claim_signal(signal).map_err(|source| InstallError::Signal {
-                signal: Some(signal),
-                source,
-            })?;
+            crate::platform::stop::claim_signal(signal)
+                .map_err(|source| InstallError::Signal { signal, source })?;
         }
         let given = self.directory.filter(|path| !path.as_os_str().is_empty());
         let path = given.ok_or(InstallError::NoDirectory)?;
@@ -209,8 +207,10 @@ impl MonitorBuilder {
             TERMINATE.store(true, Ordering::SeqCst);
             // Before: where it fails, the drop of the monitor takes back what is there.
             monitor.crash = Some(wanted);
-            crash::install(&wanted, &CRASH_WRITER)
-                .map_err(|(signal, source)| InstallError::Signal { signal, source })?;
+            crash::install(&wanted, &CRASH_WRITER).map_err(|(signal, source)| match signal {
+                Some(signal) => InstallError::Signal { signal, source },
+                None => InstallError::SignalStack { source },
+            })?;
             if wanted.panics {
                 panics::write_with((live, outbox.clone()), directory.clone());
             }

@@ -9,12 +9,11 @@ mod state;
 mod stats;
 mod threads;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use builder::MonitorBuilder;
-pub use error::{InstallError, Misuse};
+pub use error::{InstallError, MonitorError};
 pub use stats::Stats;
 #[cfg(feature = "ffi")]
 pub(crate) use threads::watch_for_c;
@@ -106,11 +105,11 @@ impl Monitor {
     /// # Errors
     /// If the report cannot be written: the folder is gone, or the disk is full. What was written stays there as a
     /// `.partial` file, which the next launch closes. Also in a child of `fork`: the monitor is its parent's.
-    pub fn record(&self, reason: &str) -> io::Result<PathBuf> {
+    pub fn record(&self, reason: &str) -> Result<PathBuf, MonitorError> {
         self.not_forked()?;
         // Libraries that were loaded since. A stuck loader holds us no longer; a helper that lacks a core has had one by then.
         Helper::refresh_within(500_000_000);
-        let name = self.live.record(reason)?;
+        let name = self.live.record(reason).map_err(MonitorError::of_report)?;
         Ok(self.recorded(name))
     }
 
@@ -146,12 +145,14 @@ impl Monitor {
     /// ```
     ///
     /// # Errors
-    /// As for [`Monitor::record`], and [`io::ErrorKind::NotFound`] if this process has no such thread.
-    pub fn record_thread(&self, id: u64, reason: &str) -> io::Result<PathBuf> {
+    /// As for [`Monitor::record`], and [`MonitorError::UnknownThread`].
+    pub fn record_thread(&self, id: u64, reason: &str) -> Result<PathBuf, MonitorError> {
         self.not_forked()?;
         // As for `record`.
         Helper::refresh_within(500_000_000);
-        let name = self.live.record_thread(id, reason)?;
+        let name = self.live.record_thread(id, reason);
+        let name = name.ok_or(MonitorError::UnknownThread { id })?;
+        let name = name.map_err(MonitorError::of_report)?;
         Ok(self.recorded(name))
     }
 
@@ -183,15 +184,18 @@ impl Monitor {
     ///
     /// # Errors
     /// Without [`stall`](MonitorBuilder::stall), or if pings are on already.
-    pub fn watch_by_ping(&self, post: impl FnMut(fn()) + Send + 'static) -> io::Result<()> {
+    pub fn watch_by_ping(
+        &self,
+        post: impl FnMut(fn()) + Send + 'static,
+    ) -> Result<(), MonitorError> {
         self.not_forked()?;
         if !self.is_watched {
-            return Err(Misuse::NoStall.into());
+            return Err(MonitorError::NoStall);
         }
         ping::prepare(self.heartbeat);
         match threads::watchdog(|watchdog| watchdog.ping(post)) {
             Some(true) => Ok(()),
-            _ => Err(Misuse::WatchedAlready.into()),
+            _ => Err(MonitorError::WatchedAlready),
         }
     }
 
@@ -214,11 +218,9 @@ impl Monitor {
     /// ```
     ///
     /// # Errors
-    /// As [`Monitor::watch_by_ping`], and [`io::ErrorKind::Unsupported`] in a program without libdispatch.
-    pub fn watch_main_queue(&self) -> io::Result<()> {
-        const NONE: &str = "this program has no libdispatch whose main queue could be watched";
-        let none = || io::Error::new(io::ErrorKind::Unsupported, NONE);
-        let queue = MainQueue::find().ok_or_else(none)?;
+    /// As [`Monitor::watch_by_ping`], and [`MonitorError::NoMainQueue`].
+    pub fn watch_main_queue(&self) -> Result<(), MonitorError> {
+        let queue = MainQueue::find().ok_or(MonitorError::NoMainQueue)?;
         self.watch_by_ping(move |beat| queue.post(beat))
     }
 
@@ -351,11 +353,13 @@ impl Monitor {
     /// When memory for the copies cannot be had, and in a child of `fork`.
     // Inlined, to make the caller's line the first frame.
     #[inline(always)]
-    pub fn stacks(&self, threads: Threads) -> io::Result<String> {
+    pub fn stacks(&self, threads: Threads) -> Result<String, MonitorError> {
         self.not_forked()?;
         // Libraries that were loaded since. A stuck loader holds us no longer; a helper that lacks a core has had one by then.
         Helper::refresh_within(500_000_000);
-        self.live.stacks(threads, self.watched)
+        self.live
+            .stacks(threads, self.watched)
+            .map_err(MonitorError::resources)
     }
 
     /// Counters of the monitor since it was installed.
@@ -377,11 +381,11 @@ impl Monitor {
 
     /// An error in a child of `fork`: it has none of the monitor's threads, and perhaps its locks as a
     /// thread of the parent held them.
-    fn not_forked(&self) -> io::Result<()> {
+    fn not_forked(&self) -> Result<(), MonitorError> {
         if self.process == process_mark() {
             return Ok(());
         }
-        Err(Misuse::Forked.into())
+        Err(MonitorError::Forked)
     }
 
     /// The folder of the reports.

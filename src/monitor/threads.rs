@@ -3,7 +3,7 @@
 use std::io;
 use std::marker::PhantomData;
 
-use super::Misuse;
+use super::MonitorError;
 use crate::platform::forked::{First, ForkLock, around_forks};
 use crate::platform::process_mark;
 use crate::trigger::heartbeat::{Refusal, Registry};
@@ -42,7 +42,7 @@ pub(super) fn prepare(start: StartWatchdog) {
 /// # Errors
 /// Memory or a thread that cannot be had.
 pub(super) fn start() -> io::Result<()> {
-    let mut watch = WATCH.lock().ok_or(Misuse::NoMonitor)?;
+    let mut watch = WATCH.lock().ok_or(MonitorError::NoMonitor)?;
     watch.1 = match std::mem::replace(&mut watch.1, WatchState::Gone) {
         WatchState::Waiting(start) => WatchState::Running(start()?),
         other => other,
@@ -68,22 +68,25 @@ pub(super) fn watchdog<T>(ask: impl FnOnce(&Watchdog) -> T) -> Option<T> {
     }
 }
 
-fn join(name: &str, is_pool: bool, stall: Stall) -> io::Result<Heartbeat> {
+fn join(name: &str, is_pool: bool, stall: Stall) -> Result<Heartbeat, MonitorError> {
     let is_child = WATCH.lock().is_some_and(|watch| {
         let is_gone = matches!(watch.1, WatchState::Gone);
         !is_gone && watch.0 != process_mark()
     });
     if is_child {
-        return Err(Misuse::Forked.into());
+        return Err(MonitorError::Forked);
     }
     let heart = Registry
         .join(name, is_pool, stall)
         .map_err(|refusal| match refusal {
-            Refusal::NoMonitor => Misuse::NoMonitor,
-            Refusal::Watched => Misuse::ThreadWatched,
-            Refusal::Full => Misuse::TooManyThreads,
+            Refusal::NoMonitor => MonitorError::NoMonitor,
+            Refusal::Watched => MonitorError::ThreadWatched,
+            Refusal::Full => MonitorError::TooManyThreads,
         })?;
-    start().inspect_err(|_| heart.leave())?;
+    start().map_err(|error| {
+        heart.leave();
+        MonitorError::resources(error)
+    })?;
     Ok(heart)
 }
 
@@ -119,7 +122,7 @@ impl Drop for ThreadWatch {
 /// # let dir = std::env::temp_dir().join(format!("wedjat-watch-thread-{}", std::process::id()));
 /// # let monitor = wedjat::Monitor::builder("MyApp", "1").directory(&dir).install()?;
 /// # fn draw() {}
-/// let render = std::thread::spawn(|| -> std::io::Result<()> {
+/// let render = std::thread::spawn(|| -> Result<(), wedjat::MonitorError> {
 ///     let watch = wedjat::watch_thread("render", wedjat::Stall::default())?;
 ///     for _frame in 0..3 {
 ///         watch.heartbeat().turn(|| draw());
@@ -133,9 +136,9 @@ impl Drop for ThreadWatch {
 /// ```
 ///
 /// # Errors
-/// [`Misuse`]: there is no monitor, the thread is watched already, or 256 threads are
+/// [`MonitorError`]: there is no monitor, the thread is watched already, or 256 threads are
 /// ([`Stats::refused_threads`](crate::Stats::refused_threads) counts these). Also if the watchdog cannot start.
-pub fn watch_thread(name: &str, stall: Stall) -> io::Result<ThreadWatch> {
+pub fn watch_thread(name: &str, stall: Stall) -> Result<ThreadWatch, MonitorError> {
     Ok(ThreadWatch {
         heart: join(name, false, stall)?,
         _same_thread: PhantomData,

@@ -155,13 +155,11 @@ impl LiveRecorder {
 
     /// A report of all threads, the one with this id first: the report is about that one.
     ///
-    /// # Errors
-    /// [`io::ErrorKind::NotFound`] without such a thread in this process.
-    pub fn record_thread(&self, id: u64, reason: &str) -> io::Result<Name> {
+    /// `None` without such a thread in this process.
+    pub fn record_thread(&self, id: u64, reason: &str) -> Option<io::Result<Name>> {
         let thread = Thread::from_id(id);
         if id == 0 || !thread.is_alive() {
-            let text = format!("no thread {id} in this process");
-            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+            return None;
         }
         let event = EventView {
             kind: EventKind::Live,
@@ -169,7 +167,7 @@ impl LiveRecorder {
             thread: Some(id),
             ..EventView::default()
         };
-        self.write(&mut self.work(), &event, thread, true)
+        Some(self.write(&mut self.work(), &event, thread, true))
     }
 
     /// A report of a panic: the calling thread alone. `None` where another report takes longer than a second, or is

@@ -52,7 +52,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// The reason why nothing could be read.
+/// The reason why nothing could be read. Its text has the stream's error, which is no `source` besides.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -124,14 +124,7 @@ impl fmt::Display for ReadError {
     }
 }
 
-impl std::error::Error for ReadError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ReadError::Io { source, .. } => Some(source),
-            _ => None,
-        }
-    }
-}
+impl std::error::Error for ReadError {}
 
 /// Names the file type that `bytes`, which are no report, begin with; `None` if it is not known.
 pub(crate) fn looks_like(bytes: &[u8]) -> Option<&'static str> {

@@ -40,9 +40,9 @@ pub(crate) use checksum::crc32;
 pub(crate) use checksum::text_hash;
 pub use damage::{Damage, DamageKind, ReadError};
 pub use model::{
-    App, AsyncChain, AsyncEnd, Capture, Context, Cpu, End, Event, EventKind, Extra, Format, Found,
-    Frame, Head, Image, Loss, Memory, NearMemory, Omitted, Os, Report, Sample, Signal, StallEnd,
-    Thread, Thresholds, Value, ValueView, Vitals, WalkEnd, Watched,
+    App, AppContext, AsyncChain, AsyncEnd, Capture, Cpu, End, Event, EventKind, Extra, Found,
+    Frame, Head, Image, Loss, Magic, MemoryUse, NearMemory, Omitted, Os, Report, Sample, Signal,
+    StallEnd, Thread, Thresholds, Value, ValueView, Vitals, WalkEnd, Watched,
 };
 pub(crate) use model::{Chains, Frames};
 pub use read::{Reading, read};

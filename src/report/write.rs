@@ -5,8 +5,8 @@ use std::fmt;
 use super::checksum::crc32;
 use super::model::EndView;
 pub use super::model::{
-    AppView, CaptureView, ContextView, CpuView, EventView, HeadView, ImageView, LossView,
-    MemoryView, NearMemoryView, OsView, RawChain, RawChains, RawFrame, SampleView, SignalView,
+    AppContextView, AppView, CaptureView, CpuView, EventView, HeadView, ImageView, LossView,
+    MemoryUseView, NearMemoryView, OsView, RawChain, RawChains, RawFrame, SampleView, SignalView,
     StallEndView, ThreadView, ThresholdsView, VitalsView, WatchedView,
 };
 use super::wire::section::{Rules, WriteSection};

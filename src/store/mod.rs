@@ -113,6 +113,12 @@ impl PartialEq for StoredReport {
 
 impl Eq for StoredReport {}
 
+impl std::hash::Hash for StoredReport {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.path.hash(state);
+    }
+}
+
 impl AsRef<Path> for StoredReport {
     fn as_ref(&self) -> &Path {
         &self.path
@@ -174,15 +180,15 @@ settings! {
     /// was written.
     ///
     /// ```
-    /// let limits = wedjat::store::Limits::default().reports(20).bytes(4 << 20);
-    /// assert_eq!(limits.reports, 20);
+    /// # let _ =
+    /// wedjat::Monitor::builder("MyApp", "1.2.3").limits(wedjat::store::Limits::default().reports(20).bytes(4 << 20));
     /// ```
     #[derive(Eq)]
     pub struct Limits {
         /// Reports that are kept (100 by default); at least 1.
-        pub reports: usize = 100, reports: usize => reports.max(1);
+        pub(crate) reports: usize = 100, reports: usize => reports.max(1);
         /// Bytes that they may have together (32 MiB by default).
-        pub bytes: u64 = 32 << 20;
+        pub(crate) bytes: u64 = 32 << 20;
     }
 }
 

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The reason why a debug file, a report or a cache could not be used.
+/// The reason why a debug file, a report or a cache could not be used. Its text has the system's error, which is no `source`
+/// besides.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -62,11 +63,4 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::Io { source, .. } => Some(source),
-            Error::BadFile { .. } => None,
-        }
-    }
-}
+impl std::error::Error for Error {}

@@ -198,7 +198,7 @@ pub struct Symbolicated {
     /// it are filled in.
     pub samples: Vec<Stack>,
     /// The images that frames point into but whose debug file was not found, or not read in whole, each once.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingFile>,
     /// See [`KnownOwners`].
     pub(crate) known_owners: KnownOwners,
 }
@@ -238,7 +238,7 @@ pub(crate) struct Unread {
 /// An image without debug information, or without all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Missing {
+pub struct MissingFile {
     /// Its path, as the report has it.
     pub name: String,
     /// UUID or build id; empty if it has none.

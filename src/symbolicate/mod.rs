@@ -59,7 +59,7 @@ pub use files::cache::Cache;
 #[cfg(feature = "debuginfod")]
 pub use files::debuginfod::{Debuginfod, Fetching};
 pub use frame::{
-    Awaiting, Frame, Missing, Owner, PhysicalFrame, Source, Stack, Symbolicated, id_text,
+    Awaiting, Frame, MissingFile, Owner, PhysicalFrame, Source, Stack, Symbolicated, id_text,
     image_file_name,
 };
 pub use pc::Pc;

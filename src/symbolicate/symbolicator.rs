@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 use super::blame::{is_kernels, trap};
 use super::debug_files::DebugFiles;
-use super::frame::{Awaiting, Missing, PhysicalFrame, Stack, Symbolicated, image_file_name};
+use super::frame::{Awaiting, MissingFile, PhysicalFrame, Stack, Symbolicated, image_file_name};
 use super::image_files::ImageFiles;
 use super::pc::Pc;
 use super::recorded::Recorded;
@@ -264,7 +264,7 @@ impl ReportRun<'_> {
         physical(Some(at), Some(own), offset, frames)
     }
 
-    fn missing(&self) -> Vec<Missing> {
+    fn missing(&self) -> Vec<MissingFile> {
         let (mut missing, mut known) = (Vec::new(), FxHashSet::default());
         for (files, image) in self.images.iter().zip(&self.report.images) {
             let Some(files) = files else { continue };
@@ -278,7 +278,7 @@ impl ReportRun<'_> {
                 continue;
             }
             let (all, name) = (&self.symbolicator.files, image_file_name(&image.name));
-            missing.push(Missing {
+            missing.push(MissingFile {
                 name: image.name.clone(),
                 id: image.id.clone(),
                 arch: image.arch.clone(),

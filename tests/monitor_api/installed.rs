@@ -28,7 +28,7 @@ fn the_signal_of_captures_is_the_one_that_was_set() {
         let install = |signal| builder(&folder(test)).capture_signal(signal).install();
         let refused = |signal| match install(signal) {
             Err(wedjat::InstallError::Signal {
-                signal: Some(told),
+                signal: told,
                 source,
             }) => {
                 assert_eq!(told, signal);

@@ -45,7 +45,7 @@ const KINDS: &[(&str, &str, &str)] = &[
     ("image", "many", "Image"),
     ("sample", "many", "Sample"),
     ("vitals", "once", "Vitals"),
-    ("context", "once", "Context"),
+    ("context", "once", "AppContext"),
     ("memory", "many", "NearMemory"),
     ("stall_end", "once", "StallEnd"),
     ("capture", "once", "Capture"),
@@ -191,7 +191,7 @@ fn word(of: &str) -> &'static str {
     }
     let option = of.strip_prefix("Option<");
     match option.and_then(|of| of.strip_suffix('>')).unwrap_or(of) {
-        "String" | "EventKind" | "WalkEnd" | "Format" => "text",
+        "String" | "EventKind" | "WalkEnd" | "Magic" => "text",
         "u64" | "u32" | "SystemTime" | "Duration" => "unsigned",
         "i64" => "integer",
         "bool" => "bool",

@@ -12,7 +12,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use wedjat::new;
 use wedjat::report::{
-    self, AppView, ClosedBy, ContextView, DamageKind, EventView, Found, HeadView, ImageView,
+    self, AppContextView, AppView, ClosedBy, DamageKind, EventView, Found, HeadView, ImageView,
     LossView, RawFrame, Report, ReportWriter, Sink, SinkError, ThreadView, ValueView, VitalsView,
 };
 
@@ -181,7 +181,7 @@ fn writing_allocates_nothing() {
         id: &[1; 20],
         ..Default::default()
     });
-    results[4] = writer.section(&ContextView {
+    results[4] = writer.section(&AppContextView {
         keys: &[("key", ValueView::Text("value"))],
         breadcrumbs: &[(NANO, "one"), (2 * NANO, "two")],
         gauges: &[("gauge", 0.5)],

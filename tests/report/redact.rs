@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wedjat::new;
 use wedjat::report::{
-    self, Context, Event, Found, Frame, Image, Redact, Report, Signal, Thread, Value, redact,
+    self, AppContext, Event, Found, Frame, Image, Redact, Report, Signal, Thread, Value, redact,
 };
 
 /// The unit of the format.
@@ -63,7 +63,7 @@ fn report() -> Report {
         text: Some("hunter2".to_owned()),
     })];
     let text = |text: &str| Value::Text(text.to_owned());
-    report.context = Some(new!(Context {
+    report.context = Some(new!(AppContext {
         keys: vec![
             ("screen".to_owned(), text("Checkout")),
             ("userEmail".to_owned(), text("a@example.org")),

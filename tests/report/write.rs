@@ -5,7 +5,7 @@ use std::time::Duration;
 use rmpv::Value;
 use wedjat::new;
 use wedjat::report::{
-    self, AppView, ClosedBy, ContextView, EventView, Found, HeadView, Omitted, RawFrame, Report,
+    self, AppContextView, AppView, ClosedBy, EventView, Found, HeadView, Omitted, RawFrame, Report,
     ReportWriter, Sink, SinkError, StallEndView, ThreadView, ValueView,
 };
 
@@ -219,7 +219,7 @@ fn every_size_of_buffer_gives_whole_sections() {
             })
             .unwrap();
         writer
-            .section(&ContextView {
+            .section(&AppContextView {
                 keys: &[("key", ValueView::Text("value")); 40],
                 breadcrumbs: &["one", "two", "three"].map(|text| (NANO, text)),
                 gauges: &[],
@@ -251,9 +251,9 @@ fn the_newest_breadcrumbs_are_kept() {
     let (mut buffer, mut file) = ([0; 512], Vec::new());
     let crumbs: Vec<_> = texts.iter().map(|text| (7 * NANO, text.as_str())).collect();
     ReportWriter::new(&mut buffer, &mut file)
-        .section(&ContextView {
+        .section(&AppContextView {
             breadcrumbs: &crumbs,
-            ..ContextView::default()
+            ..AppContextView::default()
         })
         .unwrap();
     let sections = decode(&file);

@@ -9,7 +9,7 @@ use wedjat::report::*;
 /// Any report that reading must give back as it was written.
 pub fn report(u: &mut Unstructured<'_>) -> Result<Report> {
     let head = new!(Head {
-        format: Format::Wedjat,
+        format: Magic::Wedjat,
         version: 1,
         id: u.arbitrary()?,
         launch: u.arbitrary()?,
@@ -284,7 +284,7 @@ fn vitals(u: &mut Unstructured<'_>) -> Result<Vitals> {
             }))
         })?,
         memory: maybe(u, |u| {
-            Ok(new!(Memory {
+            Ok(new!(MemoryUse {
                 resident: u.arbitrary()?,
                 footprint: u.arbitrary()?,
                 peak: u.arbitrary()?,
@@ -304,8 +304,8 @@ fn vitals(u: &mut Unstructured<'_>) -> Result<Vitals> {
     }))
 }
 
-fn context(u: &mut Unstructured<'_>) -> Result<Context> {
-    Ok(new!(Context {
+fn context(u: &mut Unstructured<'_>) -> Result<AppContext> {
+    Ok(new!(AppContext {
         keys: list(u, 20, |u| Ok((u.arbitrary()?, value(u, 3)?)))?,
         breadcrumbs: list(u, 20, |u| Ok((lasted(u)?, u.arbitrary()?)))?,
         gauges: list(u, 20, |u| Ok((u.arbitrary()?, float(u)?)))?,

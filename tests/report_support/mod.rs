@@ -34,7 +34,7 @@ fn some(text: &str) -> Option<String> {
 pub fn full_report() -> Report {
     let mut report = Report::default();
     report.head = new!(Head {
-        format: Format::Wedjat,
+        format: Magic::Wedjat,
         version: 1,
         id: *b"0123456789abcdef",
         launch: *b"fedcba9876543210",
@@ -99,7 +99,7 @@ pub fn full_report() -> Report {
             cores: Some(8),
             extra: extra(7),
         })),
-        memory: Some(new!(Memory {
+        memory: Some(new!(MemoryUse {
             resident: Some(1 << 20),
             footprint: Some(1 << 21),
             peak: Some(1 << 22),
@@ -116,7 +116,7 @@ pub fn full_report() -> Report {
         low_power: Some(false),
         extra: extra(9),
     }));
-    report.context = Some(new!(Context {
+    report.context = Some(new!(AppContext {
         keys: vec![
             ("screen".to_owned(), Value::Text("Checkout".to_owned())),
             ("count".to_owned(), Value::Float(0.5)),
@@ -459,7 +459,7 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
             device: Some(2.5),
             cores: Some(8),
         }),
-        memory: Some(MemoryView {
+        memory: Some(MemoryUseView {
             resident: Some(345 << 20),
             footprint: Some(300 << 20),
             peak: Some(400 << 20),

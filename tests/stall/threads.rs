@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::stall_support::{self, block_all_but_libdispatchs, only_monitor, own_tid, stacks};
 use wedjat::report::{Frame, Report};
-use wedjat::{Misuse, Monitor, Stall, threads, watch_thread};
+use wedjat::{Monitor, MonitorError, Stall, threads, watch_thread};
 
 const LONG: Duration = Duration::from_millis(700);
 const SHORT: Duration = Duration::from_millis(100);
@@ -27,10 +27,6 @@ fn install(stall: Option<Stall>) -> (tempfile::TempDir, Monitor) {
 fn reports(folder: &Path) -> Vec<Report> {
     let stored = wedjat::store::reports(folder).unwrap();
     stored.iter().map(|of| of.read().unwrap().report).collect()
-}
-
-fn misuse(error: std::io::Error) -> Option<Misuse> {
-    error.get_ref()?.downcast_ref().copied()
 }
 
 /// A scope ends before its threads do.
@@ -269,8 +265,8 @@ fn the_257th_thread_is_refused_and_counted() {
         }
         all.wait();
         let refused = scope.spawn(|| watch_thread("one more", Stall::default()).err());
-        let refused = refused.join().unwrap().and_then(misuse);
-        assert_eq!(refused, Some(Misuse::TooManyThreads));
+        let refused = refused.join().unwrap();
+        assert!(matches!(refused, Some(MonitorError::TooManyThreads)));
         scope.spawn(|| threads::enter("one more", Stall::default()));
         sleep(SHORT);
         let stats = monitor.stats();
@@ -285,25 +281,18 @@ fn the_257th_thread_is_refused_and_counted() {
 #[test]
 fn misuse_is_an_error_and_the_guard_ends_the_watch() {
     let _only = only_monitor();
-    let none = watch_thread("none", Stall::default())
-        .err()
-        .and_then(misuse);
-    assert_eq!(none, Some(Misuse::NoMonitor));
+    let none = watch_thread("none", Stall::default()).err();
+    assert!(matches!(none, Some(MonitorError::NoMonitor)));
     let (_folder, monitor) = install(None);
-    let own = watch_thread("main", Stall::default())
-        .err()
-        .and_then(misuse);
-    assert_eq!(
-        own,
-        Some(Misuse::ThreadWatched),
+    let own = watch_thread("main", Stall::default()).err();
+    assert!(
+        matches!(own, Some(MonitorError::ThreadWatched)),
         "the thread that installed"
     );
     spawn(|| {
         let watch = watch_thread("first", Stall::default()).unwrap();
-        let twice = watch_thread("second", Stall::default())
-            .err()
-            .and_then(misuse);
-        assert_eq!(twice, Some(Misuse::ThreadWatched));
+        let twice = watch_thread("second", Stall::default()).err();
+        assert!(matches!(twice, Some(MonitorError::ThreadWatched)));
         let heart = watch.heartbeat();
         drop(watch);
         heart.begin();
@@ -459,7 +448,7 @@ fn in_a_child_of_fork_nothing_is_watched_and_nothing_hangs() {
             threads::end();
             drop(watch);
             let refused = watch_thread("again", Stall::default()).err();
-            let is_right = refused.and_then(misuse) == Some(Misuse::Forked);
+            let is_right = matches!(refused, Some(MonitorError::Forked));
             // SAFETY: ends the child at once.
             unsafe { libc::_exit(i32::from(!is_right)) };
         }

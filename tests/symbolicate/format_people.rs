@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use wedjat::new;
 use wedjat::report::{
-    Capture, Context, Cpu, End, Event, EventKind, Found, Frame, Image, Loss, Memory, Report,
+    AppContext, Capture, Cpu, End, Event, EventKind, Found, Frame, Image, Loss, MemoryUse, Report,
     Sample, StallEnd, Thread, Thresholds, Value, Vitals,
 };
 use wedjat::symbolicate::format::{Firefox, Format, Html, Speedscope, Style, Text, Top, TopLayout};
@@ -71,7 +71,7 @@ fn full() -> Report {
             device: Some(2.0),
             cores: Some(2),
         })),
-        memory: Some(new!(Memory {
+        memory: Some(new!(MemoryUse {
             resident: Some(3 << 20),
         })),
         frame_rate: Some(58.26),
@@ -79,7 +79,7 @@ fn full() -> Report {
         launch_time: Some(MS * 1_200),
         launch_kind: Some("cold".into()),
     }));
-    report.context = Some(new!(Context {
+    report.context = Some(new!(AppContext {
         keys: vec![
             ("screen".into(), Value::Text("Checkout".into())),
             ("a first".into(), Value::Unsigned(3)),

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use serde_json::Value as Json;
 use wedjat::new;
 use wedjat::report::{
-    self, App, Context, Event, EventKind, Found, Frame, Image, Report, Sample, Thread, Value,
+    self, App, AppContext, Event, EventKind, Found, Frame, Image, Report, Sample, Thread, Value,
 };
 use wedjat::symbolicate::command::FormatName;
 
@@ -80,7 +80,7 @@ fn report() -> Report {
         size: 0x8000,
     }));
     let text = |text: &str| Value::Text(text.to_owned());
-    report.context = Some(new!(Context {
+    report.context = Some(new!(AppContext {
         keys: vec![
             ("screen".to_owned(), text("Checkout")),
             ("user_email".to_owned(), text("a@example.org")),

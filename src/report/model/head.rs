@@ -15,8 +15,8 @@ section! {
     Head, HeadView<'a> {
         /// `wedjat`: marks the file as a report.
         /// *always*
-        #[serde(default = "Format::other", deserialize_with = "format")]
-        format: Format,
+        #[serde(default = "Magic::other", deserialize_with = "format")]
+        format: Magic,
         /// Version of the format; 1 here.
         /// *always*
         #[serde(default = "u64::default", deserialize_with = "lenient")]
@@ -64,7 +64,7 @@ section! {
 macro_rules! unknown_head {
     ($head:ident { $($field:ident),* }) => {
         $head {
-            format: Format::default(),
+            format: Magic::default(),
             version: VERSION,
             time: SystemTime::UNIX_EPOCH,
             $($field: Default::default()),*
@@ -141,7 +141,7 @@ section! {
 /// The word that marks a file as a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Format {
+pub enum Magic {
     /// The file is a report.
     #[default]
     #[serde(rename = "wedjat")]
@@ -151,12 +151,12 @@ pub enum Format {
     Other,
 }
 
-impl Format {
-    fn other() -> Format {
-        Format::Other
+impl Magic {
+    fn other() -> Magic {
+        Magic::Other
     }
 }
 
-fn format<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Format, D::Error> {
-    lenient::<Option<Format>, D>(d).map(|format| format.unwrap_or(Format::Other))
+fn format<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Magic, D::Error> {
+    lenient::<Option<Magic>, D>(d).map(|format| format.unwrap_or(Magic::Other))
 }

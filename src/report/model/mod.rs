@@ -49,12 +49,12 @@ pub use event::{
 pub(crate) use frame::Frames;
 pub use frame::{Found, Frame, Omitted, RawFrame, WalkEnd};
 pub(crate) use head::VERSION;
-pub use head::{App, AppView, Format, Head, HeadView, Os, OsView};
+pub use head::{App, AppView, Head, HeadView, Magic, Os, OsView};
 pub use image::{Image, ImageView, NearMemory, NearMemoryView};
 pub use stack::{Sample, SampleView, Thread, ThreadView};
 pub use state::{
-    Capture, CaptureView, Context, ContextView, Cpu, CpuView, End, EndView, Loss, LossView, Memory,
-    MemoryView, StallEnd, StallEndView, Vitals, VitalsView,
+    AppContext, AppContextView, Capture, CaptureView, Cpu, CpuView, End, EndView, Loss, LossView,
+    MemoryUse, MemoryUseView, StallEnd, StallEndView, Vitals, VitalsView,
 };
 pub(crate) use tasks::Chains;
 pub use tasks::{AsyncChain, AsyncEnd, RawChain, RawChains};
@@ -83,7 +83,7 @@ pub struct Report {
     /// Gauges of process and device.
     pub vitals: Option<Vitals>,
     /// State that the app itself recorded.
-    pub context: Option<Context>,
+    pub context: Option<AppContext>,
     /// The end of a stall: its outcome and its duration.
     pub stall_end: Option<StallEnd>,
     /// Memory near what went wrong, where the app asked for it.

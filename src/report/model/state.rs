@@ -21,7 +21,7 @@ section! {
         /// Memory.
         /// *else unknown*
         #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-        memory: Option<Memory> as Option<MemoryView>,
+        memory: Option<MemoryUse> as Option<MemoryUseView>,
         /// Time since the process started.
         /// *else unknown; ns*
         #[serde(with = "Maybe::<Nanos>", skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ section! {
 section! {
     /// Memory, bytes.
     #[derive(Default)]
-    Memory, MemoryView {
+    MemoryUse, MemoryUseView {
         /// Resident size.
         /// *else unknown; bytes*
         #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
@@ -106,7 +106,7 @@ section! {
 section! {
     /// State that the app itself recorded.
     #[derive(Default)]
-    Context, ContextView<'a> {
+    AppContext, AppContextView<'a> {
         /// Keys and values set by the app.
         /// *else none*
         #[serde(with = "pairs")]

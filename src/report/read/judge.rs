@@ -11,7 +11,7 @@ use crate::report::write::ClosedBy;
 
 impl SectionReader<'_> {
     /// Fails unless the bytes are a report in a version that can be read.
-    pub(super) fn judge_head(&mut self, format: Option<Format>) -> Result<(), ReadError> {
+    pub(super) fn judge_head(&mut self, format: Option<Magic>) -> Result<(), ReadError> {
         if b"\x92\xa4head".starts_with(self.bytes) {
             return Err(ReadError::CutInHead {
                 bytes: self.bytes.len() as u64,
@@ -24,7 +24,7 @@ impl SectionReader<'_> {
             })
         };
         match (self.head, format) {
-            (HeadState::Read, Some(Format::Other)) => not_a_report(Some(
+            (HeadState::Read, Some(Magic::Other)) => not_a_report(Some(
                 "a report of another kind: its `format` is not \"wedjat\"",
             )),
             (HeadState::Read, _) => {

@@ -257,7 +257,7 @@ impl<'a> SectionReader<'a> {
                 self.starts.samples.push(section.start);
             }
             Vitals::KIND => self.report.vitals = Some(self.decode(section).0),
-            Context::KIND => self.report.context = Some(self.decode(section).0),
+            AppContext::KIND => self.report.context = Some(self.decode(section).0),
             NearMemory::KIND => {
                 let memory = self.decode(section).0;
                 self.report.memory.push(memory);

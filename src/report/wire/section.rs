@@ -1,4 +1,15 @@
 //! One section into a buffer: its bytes, what did not fit, and its own check.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use std::time::Duration;
 
@@ -61,7 +72,7 @@ sections! {
     Image, ImageView<'_>: "image" by whole;
     Sample, SampleView<'_>: "sample" by with_its_stack;
     Vitals, VitalsView<'_>: "vitals" by whole;
-    Context, ContextView<'_>: "context" by with_newest;
+    AppContext, AppContextView<'_>: "context" by with_newest;
     NearMemory, NearMemoryView<'_>: "memory" by whole;
     StallEnd, StallEndView<'_>: "stall_end" by whole;
     Capture, CaptureView<'_>: "capture" by whole;
@@ -114,8 +125,8 @@ fn encode_part<T: Serialize + ?Sized>(
         let at = len.saturating_sub(5);
         let check = crc32(0, buffer.get(..at).unwrap_or_default());
         let [a, b, c, d] = check.to_be_bytes();
-        if let Some(to) = buffer.get_mut(at..len) {
-            to.copy_from_slice(&[0xce, a, b, c, d]);
+        if let Some(to) = buffer.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+            *to = [0xce, a, b, c, d];
         }
     }
     Encoded { len, dropped, body }
@@ -204,13 +215,13 @@ trait Breadcrumbs: WriteSection {
     fn breadcrumbs(&self) -> &[(Duration, impl AsRef<str>)];
 }
 
-impl Breadcrumbs for Context {
+impl Breadcrumbs for AppContext {
     fn breadcrumbs(&self) -> &[(Duration, impl AsRef<str>)] {
         &self.breadcrumbs
     }
 }
 
-impl Breadcrumbs for ContextView<'_> {
+impl Breadcrumbs for AppContextView<'_> {
     fn breadcrumbs(&self) -> &[(Duration, impl AsRef<str>)] {
         self.breadcrumbs
     }
@@ -229,7 +240,7 @@ fn with_newest<C: Breadcrumbs>(context: &C, buffer: &mut [u8], rules: Rules) -> 
             dropped: dropped as u64,
             ..Part::default()
         };
-        encode_part(buffer, Context::KIND, rules, context, part)
+        encode_part(buffer, AppContext::KIND, rules, context, part)
     };
     let bare = without(usize::MAX, 0);
     // The newest are worth most: leave out from the oldest on until the rest fits.

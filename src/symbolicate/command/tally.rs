@@ -7,7 +7,7 @@ use super::{DAMAGED, DONE, Messages, NOTHING};
 use crate::symbolicate::format::facts::{again_text, count};
 use crate::symbolicate::format::missing_lines;
 use crate::symbolicate::frame::image_file_name;
-use crate::symbolicate::{Missing, Symbolicated};
+use crate::symbolicate::{MissingFile, Symbolicated};
 
 /// Messages about reports that are printed one by one; of further ones only the number.
 const MESSAGES: u64 = 10;
@@ -26,7 +26,7 @@ pub(super) struct Tally {
     pub unopened: u64,
     /// Reports that came again, and were not counted again.
     pub again: u64,
-    pub missing: BTreeMap<(String, Vec<u8>), Missing>,
+    pub missing: BTreeMap<(String, Vec<u8>), MissingFile>,
     /// Files of source code that were shown and are not those that were compiled.
     pub changed: BTreeSet<String>,
 }
@@ -68,8 +68,8 @@ impl Tally {
         }
         // The system's own libraries are known to lack debug files: `--list-missing` has them.
         let missing = self.missing.values().filter(|m| !(m.system && m.symbols));
-        let missing: Vec<&Missing> = missing.collect();
-        let is_there = |of: &&Missing| of.damaged + of.refused > 0;
+        let missing: Vec<&MissingFile> = missing.collect();
+        let is_there = |of: &&MissingFile| of.damaged + of.refused > 0;
         let (in_part, nowhere): (Vec<_>, Vec<_>) = missing.iter().copied().partition(is_there);
         let most = (!args.verbose).then_some(MESSAGES as usize);
         let shown = most.unwrap_or(usize::MAX);

@@ -313,13 +313,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::report::model::{Context, StallEnd, Thresholds};
+    use crate::report::model::{AppContext, StallEnd, Thresholds};
 
     #[test]
     fn moments_count_from_where_the_report_began() {
         let mut report = Report::default();
         report.head.clock = Duration::from_secs(10);
-        report.context = Some(Context {
+        report.context = Some(AppContext {
             marks: vec![
                 (
                     "page".into(),
@@ -328,7 +328,7 @@ mod tests {
                 ),
                 ("sync".into(), Duration::from_millis(10_500), None),
             ],
-            ..Context::default()
+            ..AppContext::default()
         });
         assert_eq!(value_text(&Value::Float(f64::NAN)), "NaN");
         let marks = app_state(&report).marks;

@@ -10,7 +10,7 @@ use super::stacks::heaviest;
 use crate::report::Report;
 use crate::report::model::Event;
 use crate::report::time::nanos;
-use crate::symbolicate::Missing;
+use crate::symbolicate::MissingFile;
 use crate::symbolicate::blame::{Blamed, blamed, owner};
 use crate::symbolicate::frame::{Frame, PhysicalFrame, Symbolicated, id_text, image_file_name};
 use crate::symbolicate::group::{Group, Member, RECIPE, key_text, thread_in_question};
@@ -150,7 +150,7 @@ const NAMED: usize = 3;
 
 /// Lines about missing debug files: one for each, and one for all images of the operating system that
 /// have not even symbols.
-pub(crate) fn missing_lines<'a>(missing: impl IntoIterator<Item = &'a Missing>) -> Vec<String> {
+pub(crate) fn missing_lines<'a>(missing: impl IntoIterator<Item = &'a MissingFile>) -> Vec<String> {
     let (system, others): (Vec<_>, Vec<_>) = missing.into_iter().partition(|of| of.system);
     let mut lines: Vec<String> = others.into_iter().map(missing_text).collect();
     let system: Vec<_> = system.into_iter().filter(|of| !of.symbols).collect();
@@ -170,7 +170,7 @@ pub(crate) fn missing_lines<'a>(missing: impl IntoIterator<Item = &'a Missing>) 
 }
 
 /// One line about a missing debug file.
-pub(crate) fn missing_text(missing: &Missing) -> String {
+pub(crate) fn missing_text(missing: &MissingFile) -> String {
     let id = Some(id_text(&missing.id)).filter(|id| !id.is_empty());
     let id = id.unwrap_or("no id".into());
     let mut text = format!("{}  {id}", image_file_name(&missing.name));

@@ -23,10 +23,10 @@ use std::io;
 use std::sync::Arc;
 
 pub(crate) use findings::{missing_lines, missing_text, unread_text};
-pub use firefox::Firefox;
-pub use flame_svg::FlameGraph;
+pub use firefox::{Firefox, Process as FirefoxPart};
+pub use flame_svg::{FlameGraph, FlamePart};
 pub use folded::Folded;
-pub use html::Html;
+pub use html::{Html, ReportPage};
 #[cfg(test)]
 pub(crate) use json::value_json;
 pub use json::{FrameJson, Json, Ndjson};
@@ -35,7 +35,7 @@ pub use parquet::{ParquetFrames, ParquetReports};
 pub(crate) use plain::PlainJson;
 pub use plain::plain;
 pub use source::{Excerpt, Sources};
-pub use speedscope::Speedscope;
+pub use speedscope::{Profile as SpeedscopePart, Speedscope};
 pub use text::Text;
 pub use top::{Top, TopLayout};
 
@@ -44,8 +44,9 @@ use super::frame::{Frame, Symbolicated};
 /// Writes reports, one after another, to one output.
 ///
 /// A report's part of the output is made by [`part`](Format::part), on any thread; the parts are put
-/// together by [`add`](Format::add), in the order of the reports.
-pub trait Format {
+/// together by [`add`](Format::add), in the order of the reports. Formats of other crates are not among them: methods may be
+/// added.
+pub trait Format: sealed::Sealed {
     /// All that the output needs of one report.
     type Part: Send;
 
@@ -79,6 +80,24 @@ pub trait Format {
     fn finish(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
         out.flush()
     }
+}
+
+/// Formats are this crate's own.
+pub(crate) mod sealed {
+    use super::*;
+
+    pub trait Sealed {}
+    impl Sealed for Firefox {}
+    impl Sealed for FlameGraph {}
+    impl Sealed for Folded {}
+    impl Sealed for Html {}
+    impl Sealed for Json {}
+    impl Sealed for Ndjson {}
+    #[cfg(feature = "parquet")]
+    impl Sealed for Parquet {}
+    impl Sealed for Speedscope {}
+    impl Sealed for Text {}
+    impl Sealed for Top {}
 }
 
 /// Options that formats have in common.

@@ -122,7 +122,7 @@ impl Layout {
 /// Why nothing could be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ImportError {
     /// The layout is not a known one.
     Unknown,
     /// More bytes than a report may have.
@@ -141,16 +141,16 @@ pub enum Error {
     },
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Unknown => write!(f, "none of the known report layouts"),
-            Error::TooLong { bytes } => write!(
+            ImportError::Unknown => write!(f, "none of the known report layouts"),
+            ImportError::TooLong { bytes } => write!(
                 f,
                 "{bytes} bytes are more than a report has ({} at most)",
                 limits::REPORT_BYTES
             ),
-            Error::Nothing {
+            ImportError::Nothing {
                 layout,
                 offset,
                 what,
@@ -163,7 +163,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for ImportError {}
 
 /// Detects the layout by the content; `None` for wedjat's own reports and for anything else.
 ///
@@ -226,11 +226,11 @@ fn read_text(file: &[u8], text: &[u8], header: Fields) -> Option<Reading> {
 ///
 /// # Errors
 /// If the layout is not a known one, or holds nothing.
-pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
-    let layout = detect(bytes).ok_or(Error::Unknown)?;
+pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, ImportError> {
+    let layout = detect(bytes).ok_or(ImportError::Unknown)?;
     if bytes.len() > limits::REPORT_BYTES {
         let bytes = bytes.len() as u64;
-        return Err(Error::TooLong { bytes });
+        return Err(ImportError::TooLong { bytes });
     }
     let text = without_mark(bytes);
     let found = match layout {
@@ -244,7 +244,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, Error> {
         }
         _ => read_json(bytes, text, layout),
     };
-    found.map_err(|(offset, what)| Error::Nothing {
+    found.map_err(|(offset, what)| ImportError::Nothing {
         layout,
         offset: (bytes.len() - text.len() + offset) as u64,
         what,

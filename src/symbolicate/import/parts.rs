@@ -4,7 +4,7 @@ use super::draft::{Draft, frame};
 use super::fields::{Fields, keep_frames, unsigned};
 use super::{names, values};
 use crate::report::time::wall;
-use crate::report::{EventKind, Image, Memory, Signal, Thread, Value};
+use crate::report::{EventKind, Image, MemoryUse, Signal, Thread, Value};
 use crate::symbolicate::recorded::SYMBOL_OFFSET;
 
 /// Paths of what a head has: see [`Fields`].
@@ -65,12 +65,12 @@ impl Draft {
         head.arch = values::arch(&text(paths.arch).unwrap_or_default());
         head.pid = fields.unsigned(paths.pid).unwrap_or(0);
         head.time = wall(fields.take(paths.time).map_or(0, |at| values::instant(&at)));
-        let memory = Memory {
+        let memory = MemoryUse {
             device_total: fields.unsigned(paths.memory),
             device_free: fields.unsigned(paths.free_memory),
-            ..Memory::default()
+            ..MemoryUse::default()
         };
-        if memory != Memory::default() {
+        if memory != MemoryUse::default() {
             self.report.vitals.get_or_insert_default().memory = Some(memory);
         }
     }

@@ -8,6 +8,8 @@ use crate::symbolicate::frame::Symbolicated;
 /// Prints the origin of each report, and cannot print one.
 struct Fragile;
 
+impl crate::symbolicate::format::sealed::Sealed for Fragile {}
+
 impl Format for Fragile {
     type Part = String;
 
