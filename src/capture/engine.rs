@@ -7,6 +7,8 @@
 //! frame information that look has found the entry, so that framehop is shown a search table of that one alone.
 
 mod shown;
+#[cfg(test)]
+mod tests;
 
 use framehop::aarch64::{CacheAarch64, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
@@ -48,7 +50,8 @@ const SP: u64 = 0x4000_0000_0000;
 const FP: u64 = 0x6000_0000_0000;
 const WORD: u64 = 0x7000_0000_0000;
 
-/// Count of places in framehop's cache: addresses that differ by a multiple of it share a place.
+/// Count of places in framehop's cache: addresses that differ by a multiple of it share a place. It is private to framehop:
+/// `Cargo.toml` names that one release.
 const SLOTS: u64 = 509;
 
 /// The address at which framehop sees the shown call frame information, and the base of its code, which may lie 2 GiB

@@ -1,4 +1,15 @@
 //! Room for the frames of one stack: if it has too many, the innermost and the outermost ones.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use crate::report::model::{Omitted, RawFrame};
 
@@ -30,7 +41,7 @@ impl FrameBuffer {
             if next == room {
                 if innermost == room {
                     // Only the count goes on.
-                    self.count += 1;
+                    self.count = self.count.saturating_add(1);
                     continue;
                 }
                 next = innermost;
@@ -38,15 +49,16 @@ impl FrameBuffer {
             if let Some(slot) = self.frames.get_mut(next) {
                 *slot = frame;
             }
-            next += 1;
-            self.count += 1;
+            next = next.saturating_add(1);
+            self.count = self.count.saturating_add(1);
         }
         // The outermost part is a ring that begins behind the frame written last.
         if self.count > room
             && let Some(ring) = self.frames.get_mut(innermost..)
-            && next - innermost <= ring.len()
+            && let Some(turn) = next.checked_sub(innermost)
+            && turn <= ring.len()
         {
-            ring.rotate_left(next - innermost);
+            ring.rotate_left(turn);
         }
     }
 
@@ -58,7 +70,7 @@ impl FrameBuffer {
             frame.image = RawFrame::NO_IMAGE;
         }
         if self.count <= room || index < innermost {
-            self.count = self.count.min(index + 1);
+            self.count = self.count.min(index.saturating_add(1));
         } else if let Some(rest) = self.frames.get_mut(index..) {
             // The count of what is left out must stay.
             rest.iter_mut()

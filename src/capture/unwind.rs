@@ -1,5 +1,16 @@
 //! Walking a stack: from registers to the chain of callers. Signal-safe, all of this module, once an [`Unwinder`] is
 //! made.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 mod extended;
 mod frame;
@@ -292,7 +303,7 @@ impl Walk<'_, dyn Memory + '_> {
             self.ended = Some(WalkEnd::Limit);
             return None;
         }
-        self.given += 1;
+        self.given = self.given.saturating_add(1);
         self.here = self.rule_here();
         if self.given > 1
             && (self.given == 2 || self.here.word.frame_rule().is_none())

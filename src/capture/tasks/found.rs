@@ -1,4 +1,15 @@
 //! The chains of the frames that a walk has found.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use super::follow::follow;
 use super::notes::{BY_REGISTER, CALLERS, find, read_context};
@@ -49,7 +60,7 @@ impl FoundTasks {
                 frame => frame,
             };
             *slot = (index as u32, frame);
-            self.count += 1;
+            self.count = self.count.saturating_add(1);
         }
     }
 
@@ -66,14 +77,18 @@ impl FoundTasks {
         let gap = omitted.at..omitted.at.saturating_add(omitted.count);
         let mut kept = 0;
         for at in 0..self.count {
-            let (index, frame) = self.frames[at];
+            let Some(&(index, frame)) = self.frames.get(at) else {
+                break;
+            };
             let index = match u64::from(index) {
                 index if gap.contains(&index) => continue,
-                index if index >= gap.end => index - omitted.count,
+                index if index >= gap.end => index.saturating_sub(omitted.count),
                 index => index,
             };
-            self.frames[kept] = (index as u32, frame);
-            kept += 1;
+            if let Some(to) = self.frames.get_mut(kept) {
+                *to = (index as u32, frame);
+                kept = kept.saturating_add(1);
+            }
         }
         self.count = kept;
     }
@@ -145,7 +160,7 @@ impl FoundTasks {
                 count: code as u32,
                 end: if code < count { AsyncEnd::Invalid } else { end },
             };
-            used += code;
+            used = used.saturating_add(code);
         }
     }
 

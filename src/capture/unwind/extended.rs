@@ -211,7 +211,9 @@ fn cfa_ahead(code: &[u8], pc: u64) -> Option<i64> {
         }
         for op in i.ops {
             match op {
-                Op::Set(to, Written::Sum(from, by)) if to == sp && from == sp => moved += by,
+                Op::Set(to, Written::Sum(from, by)) if to == sp && from == sp => {
+                    moved = moved.wrapping_add(by);
+                }
                 Op::Set(to, _) if to == sp => return None,
                 _ => {}
             }
@@ -236,10 +238,11 @@ fn around(images: &Images, arch: Arch, pc: u64) -> Option<Around> {
         Arch::Arm64 => {
             let near = |at: &[u8], test: fn(u32) -> bool| words(at).next().is_some_and(test);
             (
-                (1..=NEAR).any(|back| near(at(back * 4, 4), sets)),
+                (1..=NEAR).any(|back| near(at(back.wrapping_mul(4), 4), sets)),
                 (0..NEAR).any(|ahead| {
                     near(
-                        code_at(images, pc.wrapping_add(ahead * 4), 0, 4).unwrap_or_default(),
+                        code_at(images, pc.wrapping_add(ahead.wrapping_mul(4)), 0, 4)
+                            .unwrap_or_default(),
                         clears,
                     )
                 }),

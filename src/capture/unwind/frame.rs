@@ -18,7 +18,7 @@ impl<M: Memory> Walk<'_, M> {
     pub(super) fn leave_quickly(&mut self) -> Option<RawFrame> {
         let rule = self.here.word.frame_rule()?;
         let cfa = self.state.cfa(rule);
-        let slot = |words: i16| cfa.wrapping_add_signed(i64::from(words) * 8);
+        let slot = |words: i16| cfa.wrapping_add_signed(i64::from(words).wrapping_mul(8));
         let pc = self.memory.read(slot(rule.ra?)).ok()? & self.pointer_mask;
         let fp = match rule.fp {
             Some(words) => self.memory.read(slot(words)).ok()?,
@@ -27,11 +27,11 @@ impl<M: Memory> Walk<'_, M> {
         if pc == 0 || cfa <= self.state.sp || without_mark(fp).is_some() {
             return None;
         }
-        let here = self.unwinder.cache.caller(self.here, pc - 1)?;
+        let here = self.unwinder.cache.caller(self.here, pc.wrapping_sub(1))?;
         here.word.frame_rule()?;
         (self.state.pc, self.state.sp, self.state.fp) = (pc, cfa, fp);
         self.here = here;
-        self.given += 1;
+        self.given = self.given.saturating_add(1);
         Some(self.frame())
     }
 }
@@ -40,7 +40,7 @@ impl Walk<'_, dyn Memory + '_> {
     #[inline]
     pub(super) fn leave_by_frame(&mut self, rule: FrameRule) -> Result<(), WalkEnd> {
         let cfa = self.state.cfa(rule);
-        let slot = |words: i16| cfa.wrapping_add_signed(i64::from(words) * 8);
+        let slot = |words: i16| cfa.wrapping_add_signed(i64::from(words).wrapping_mul(8));
         let by_fp = rule.base == Base::Fp;
         let return_address = match rule.ra {
             Some(words) => self.memory.read(slot(words)).map_err(end_of)?,
@@ -90,7 +90,7 @@ impl Walk<'_, dyn Memory + '_> {
 
     #[cold]
     pub(super) fn count_switch(&mut self) -> Result<(), WalkEnd> {
-        self.state.switches += 1;
+        self.state.switches = self.state.switches.saturating_add(1);
         if self.state.switches > MAX_SWITCHES {
             Err(WalkEnd::Limit)
         } else {

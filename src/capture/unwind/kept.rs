@@ -41,7 +41,7 @@ impl Walk<'_, dyn Memory + '_> {
     /// Reads the caller's frame pointer from its slot, so many words from the CFA, if it was saved.
     pub(super) fn restore_fp(&mut self, cfa: u64, slot: Option<i16>) -> Result<(), WalkEnd> {
         if let Some(words) = slot {
-            let slot = cfa.wrapping_add_signed(i64::from(words) * 8);
+            let slot = cfa.wrapping_add_signed(i64::from(words).wrapping_mul(8));
             self.state.fp = self.memory.read(slot).map_err(end_of)?;
         }
         Ok(())
@@ -57,7 +57,7 @@ impl Walk<'_, dyn Memory + '_> {
         let first = self.unwinder.cache.get(self.initial.pc());
         let first = first.and_then(|first| first.word.frame_rule());
         let is_bare = first.is_some_and(|frame| frame.ra.is_none());
-        self.exact && is_bare && by_link + 1 == left
+        self.exact && is_bare && left.checked_sub(1) == Some(by_link)
     }
 }
 

@@ -35,13 +35,13 @@ impl Walk<'_, dyn Memory + '_> {
         let mut read = |offset: u64| self.memory.read(sp.wrapping_add(offset)).map_err(end_of);
         match arch {
             Arch::X86_64 => {
-                for (number, at) in X86_64.into_iter().zip(0u64..) {
-                    registers.set(number, read(40 + 8 * at)?);
+                for (number, at) in X86_64.into_iter().zip((40u64..).step_by(8)) {
+                    registers.set(number, read(at)?);
                 }
             }
             Arch::Arm64 => {
-                for number in 0..33usize {
-                    registers.set(number, read(312 + 8 * number as u64)?);
+                for (number, at) in (0..33).zip((312u64..).step_by(8)) {
+                    registers.set(number, read(at)?);
                 }
             }
         }
@@ -67,7 +67,10 @@ impl Walk<'_, dyn Memory + '_> {
         let memory = &mut self.memory;
         let mut word = |at: u64| memory.read(at).map_err(end_of);
         let mut context = None;
-        for at in (0..WORDS).map(|words| sp.wrapping_add(8 * words)) {
+        for at in (0..8 * WORDS)
+            .step_by(8)
+            .map(|bytes| sp.wrapping_add(bytes))
+        {
             // uc_link, uc_mcsize, uc_mcontext
             let states = word(at.wrapping_add(48))?;
             if (56..BEHIND).contains(&states.wrapping_sub(at))
@@ -80,7 +83,7 @@ impl Walk<'_, dyn Memory + '_> {
         }
         let state = context.ok_or(WalkEnd::NoUnwindInfo)?;
         let mut registers = Registers::new(arch);
-        let mut read = |index: u64| word(state.wrapping_add(8 * index));
+        let mut read = |index: u64| word(state.wrapping_add(index.wrapping_mul(8)));
         match arch {
             Arch::X86_64 => {
                 for (number, index) in X86_64.into_iter().zip(0u64..) {

@@ -161,7 +161,7 @@ impl Walk<'_, dyn Memory + '_> {
     #[cold]
     pub(super) fn again_in_full(&mut self) -> Result<(), WalkEnd> {
         self.way = Way::Full;
-        self.again += 1;
+        self.again = self.again.saturating_add(1);
         self.state = WalkState::new(&self.initial, self.exact);
         for left in (0..self.given).rev() {
             self.here = self.rule_here();

@@ -99,7 +99,7 @@ impl Walk<'_, dyn Memory + '_> {
             return false;
         };
         if let Some(part) = cfi.of_one_row(svma) {
-            let length = usize::try_from(part.end - part.start).unwrap_or(0);
+            let length = usize::try_from(part.end.saturating_sub(part.start)).unwrap_or(0);
             let moves = code(part.start, length).is_some_and(flow::moves);
             if !moves {
                 cfi.set_follows_code(svma);

@@ -109,7 +109,7 @@ pub(super) fn cfa_by_call(
     let mut is_one = true;
     for back in 0..BEGINNINGS {
         // Compilers align functions; others are not found.
-        let Some(start) = (place.pc & !15).checked_sub(16 * back) else {
+        let Some(start) = (place.pc & !15).checked_sub(back.saturating_mul(16)) else {
             break;
         };
         let Some(depth) = depth_at(place, start, follower, budget) else {
@@ -146,8 +146,10 @@ fn depth_at(
         .pc
         .checked_sub(start)
         .filter(|length| *length < BEFORE)?;
-    let bytes = place.image.instructions(start, length as usize + LONGEST)?;
-    *budget = budget.checked_sub(1 + length as u32 / 2)?;
+    let bytes = place
+        .image
+        .instructions(start, (length as usize).saturating_add(LONGEST))?;
+    *budget = budget.checked_sub((length as u32 / 2).saturating_add(1))?;
     let code = Code::of(Arch::X86_64, start, bytes);
     follower.depth(code, place.pc, place.behind_call)
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Frames of a stack for which the report had no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename = "[2..]")]
 #[non_exhaustive]
 pub struct Omitted {
     /// Index of the frame that they preceded, on its innermost side; the number of frames if they followed

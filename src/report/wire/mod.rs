@@ -15,17 +15,15 @@ pub(crate) const EXTENSION: &str = rmp_serde::MSGPACK_EXT_STRUCT_NAME;
 pub(crate) const TRIED: &str = "wedjat::Tried";
 /// The field that has a stack: a frame in it that can't be read is a gap.
 const FRAMES: &str = "frames";
-/// Structs that are arrays in bytes, and how many elements each has at least; those after its fields are skipped.
-const ROWS: [(&str, u32); 5] = [
-    ("Frame", 3),
-    ("Omitted", 2),
-    ("Breadcrumb", 2),
-    ("Mark", 2),
-    ("AsyncChain", 2),
-];
 
-/// Returns how many elements a struct of [`ROWS`] has at least; `None` for any other.
+/// Returns how many elements a struct that is an array in bytes has at least; those after its fields are skipped. `None`
+/// for a map.
+///
+/// A struct is one by what its `#[serde(rename)]` says, whatever its name.
 fn row(name: &str) -> Option<u32> {
-    let row = ROWS.iter().find(|(row, _)| *row == name);
-    row.map(|(_, least)| *least)
+    match name {
+        "[2..]" => Some(2),
+        "[3..]" => Some(3),
+        _ => None,
+    }
 }

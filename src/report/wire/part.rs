@@ -1,4 +1,15 @@
 //! Rules for writing a section, and the part of it to write when there is no room for all.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use serde::ser::{Serialize, Serializer};
 
@@ -112,17 +123,21 @@ impl<'s> TrimmedStack<'s> {
         let (frames, count) = (self.frames, self.frames.len());
         let (mut inner, mut outer) = (0, count);
         let mut bytes = 0usize;
-        while inner < outer && inner + (count - outer) < limits::FRAMES {
-            let outwards = (inner + (count - outer)) % 4 == 3;
-            let next = if outwards { outer - 1 } else { inner };
+        for taken in 0..count.min(limits::FRAMES) {
+            let outwards = taken % 4 == 3;
+            let next = if outwards {
+                outer.saturating_sub(1)
+            } else {
+                inner
+            };
             bytes = bytes.saturating_add(frame_len(frames, next));
             if bytes > room {
                 break;
             }
             if outwards {
-                outer -= 1;
+                outer = next;
             } else {
-                inner += 1;
+                inner = inner.saturating_add(1);
             }
         }
         if let (Some(before), true) = (omitted, inner < outer) {
@@ -131,7 +146,7 @@ impl<'s> TrimmedStack<'s> {
             inner = inner.min(at);
             outer = outer.max(at);
         }
-        let cut = (outer - inner) as u64;
+        let cut = outer.saturating_sub(inner) as u64;
         let before = omitted.map_or(0, |omitted| omitted.count);
         let gap = Omitted {
             at: inner as u64,
@@ -164,7 +179,14 @@ fn frame_len(frames: &(impl Frames + ?Sized), index: usize) -> usize {
     };
     let image = image.map_or(1, |image| unsigned_len(u64::from(image)));
     let name = name.map_or(0, |name| name.len().saturating_add(5));
-    (1 + unsigned_len(pc) + unsigned_len(u64::from(found.code())) + image).saturating_add(name)
+    [
+        unsigned_len(pc),
+        unsigned_len(found.code().into()),
+        image,
+        name,
+    ]
+    .into_iter()
+    .fold(1, usize::saturating_add)
 }
 
 /// Bytes that an unsigned integer takes.

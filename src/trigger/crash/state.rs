@@ -12,6 +12,17 @@
 //! [`CrashState::survives`] takes the report back, on whatever thread that is noticed. They hinder nothing.
 //!
 //! The word holds the process too: in a child of `fork` its parent's state is [`CrashStage::Off`].
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -104,7 +115,7 @@ impl SeenState {
     fn to_next(self) -> SeenState {
         let survived = match self.survived() {
             MOST_COUNTED => MOST_COUNTED / 2 + 1,
-            fewer => fewer + 1,
+            fewer => fewer.saturating_add(1),
         };
         let kept = self.word & ((1 << SURVIVED) - 1);
         let word = kept | survived << SURVIVED;

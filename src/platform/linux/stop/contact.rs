@@ -10,6 +10,17 @@
 //!
 //! Source: `setup_rt_frame` and `signal_setup_done` in arch/x86/kernel/signal.c and kernel/signal.c: the signal is taken,
 //! the registers stay as they are, and `force_sig` gives `SI_KERNEL`.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -32,8 +43,10 @@ struct SeenStack {
     blocks: AtomicBool,
 }
 
+const PLACES: usize = 512;
+
 /// A place for each thread by its id, shared with others: one that is not there is asked with care.
-static SEEN: [SeenStack; 512] = [const {
+static SEEN: [SeenStack; PLACES] = [const {
     SeenStack {
         thread: AtomicI32::new(0),
         start: AtomicU64::new(0),
@@ -43,7 +56,8 @@ static SEEN: [SeenStack; 512] = [const {
 }; 512];
 
 fn place_of(thread: Thread) -> &'static SeenStack {
-    &SEEN[thread.tid() as usize % SEEN.len()]
+    let [first, ..] = &SEEN;
+    SEEN.get(thread.tid() as usize % PLACES).unwrap_or(first)
 }
 
 /// Notes where the alternate stack of `thread` lies (an empty range without one), and if it `blocks` the captures' own signal.

@@ -1,4 +1,15 @@
 //! The copy of a thread's stack, made by the thread itself in the handler.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -37,7 +48,7 @@ pub(super) unsafe fn stack(
     let own = &raw const marker as u64;
     // On the same stack the kernel has put its signal frame below the red zone, so that this much
     // is there for certain; on another stack the page of sp is.
-    let same = own < sp && sp - own < (64 << 10);
+    let same = own < sp && sp.saturating_sub(own) < (64 << 10);
     // SAFETY: the caller vouches for the context.
     let alternate = unsafe { alternate(context) };
     request.alternate = alternate.clone();
@@ -112,13 +123,13 @@ fn interrupted(copied: &[u8], alternate: &Range<u64>) -> Option<u64> {
     };
     let last = copied.len().checked_sub(SP + 8)? & !7;
     let first = last.saturating_sub(FRAME_WITHIN);
-    let size = alternate.end - alternate.start;
+    let size = alternate.end.saturating_sub(alternate.start);
     let frame = (first..=last).rev().step_by(8).find(|&at| {
-        word(at + START) == Some(alternate.start)
-            && word(at + SIZE) == Some(size)
-            && word(at + LINK) == Some(0)
+        word(at.saturating_add(START)) == Some(alternate.start)
+            && word(at.saturating_add(SIZE)) == Some(size)
+            && word(at.saturating_add(LINK)) == Some(0)
     })?;
-    word(frame + SP).filter(|sp| !alternate.contains(sp))
+    word(frame.saturating_add(SP)).filter(|sp| !alternate.contains(sp))
 }
 
 /// Copies what lies from `base` to the end of its stack to where `at` bytes of the request's memory
@@ -143,11 +154,11 @@ fn copy_own(request: &mut CaptureRequest, at: usize, base: u64, start: u64) -> S
         request.cut |= part.bytes == length && length < wanted;
         return part;
     }
-    let wanted = (request.known.end - base) as usize;
+    let wanted = request.known.end.saturating_sub(base) as usize;
     let length = wanted.min(room);
     request.cut |= length < wanted;
     while part.bytes < length {
-        let chunk = CHUNK.min(length - part.bytes);
+        let chunk = CHUNK.min(length.saturating_sub(part.bytes));
         // SAFETY: the source lies between the stack pointer (less the red zone, see `lowest`) and the
         // end of the thread's own stack, all of it mapped and readable while this thread is on it, or
         // has left it for the alternate one; the destination begins at a multiple of 64 and has
@@ -156,7 +167,7 @@ fn copy_own(request: &mut CaptureRequest, at: usize, base: u64, start: u64) -> S
             let from = (base as *const u8).add(part.bytes);
             request.marked |= stream::copy(from, into.add(part.bytes), chunk);
         }
-        part.bytes += chunk;
+        part.bytes = part.bytes.saturating_add(chunk);
         if part.bytes < length && now().saturating_sub(start) > request.budget {
             request.cut = true;
             break;

@@ -1,4 +1,15 @@
 //! The slot in which a stopper and a handler meet: a request, handed back and forth by one atomic word.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use std::cell::UnsafeCell;
 use std::ops::Range;

@@ -182,7 +182,7 @@ fn rows<'de, R: Deserialize<'de>, T: From<R>, D: Deserializer<'de>>(
 
 /// A frame; without a name it has no such key.
 #[derive(Serialize, Deserialize)]
-#[serde(rename = "Frame")]
+#[serde(rename = "[3..]")]
 struct FrameRow<T> {
     pc: Address,
     found: u8,
@@ -254,7 +254,7 @@ pub(crate) mod frames {
 
 /// A chain of async callers.
 #[derive(Serialize, Deserialize)]
-#[serde(rename = "AsyncChain")]
+#[serde(rename = "[2..]")]
 struct ChainRow<C> {
     frame: u64,
     callers: C,
@@ -306,6 +306,7 @@ pub(crate) mod chains {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(rename = "[2..]")]
 struct Breadcrumb<T> {
     time: Nanos,
     text: T,
@@ -340,7 +341,7 @@ pub(crate) mod breadcrumbs {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(rename = "Mark")]
+#[serde(rename = "[2..]")]
 struct MarkRow<T> {
     name: T,
     start: Nanos,

@@ -1,4 +1,15 @@
 //! Elements of arrays, entries of maps, fields of structs: how each is put into what is being filled.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use std::fmt::Error;
 
@@ -13,8 +24,8 @@ impl ser::SerializeSeq for OpenValue<'_, '_> {
     type Error = Error;
 
     fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        if self.skipped > 0 {
-            self.skipped -= 1;
+        if let Some(skipped) = self.skipped.checked_sub(1) {
+            self.skipped = skipped;
             return Ok(());
         }
         let before = self.fit.len();

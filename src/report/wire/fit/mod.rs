@@ -1,4 +1,15 @@
 //! A serde serializer into a fixed buffer, over that of `rmp-serde`: what does not fit is removed and counted.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 mod containers;
 
@@ -14,8 +25,8 @@ use super::{EXTENSION, row};
 
 /// Puts values into a buffer. Where a map's entry or an array's element does not fit, it is omitted whole
 /// and counted, and the next one is tried; tuples are whole or not at all. A struct's field that is `None`
-/// has no entry, and its field [`EXTRA`] is a map whose entries are the struct's own. Structs of
-/// [`ROWS`](super::ROWS) are tuples.
+/// has no entry, and its field [`EXTRA`] is a map whose entries are the struct's own. Structs that
+/// [`row`] knows are tuples.
 ///
 /// Signal-safe: no allocation, no panic, no lock.
 pub(super) struct Fit<'b> {
@@ -324,7 +335,7 @@ impl Out<'_> {
 
     fn patch(&mut self, at: usize, bytes: &[u8]) {
         if let Some(to) = self.buffer.get_mut(at..at.saturating_add(bytes.len())) {
-            to.copy_from_slice(bytes);
+            to.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         }
     }
 
