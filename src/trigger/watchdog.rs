@@ -133,11 +133,9 @@ impl Observer {
             watcher.observed(from);
             self.act(&mut watcher);
             self.seats.retain(|seat| !seat.has_left());
-            // Time spent in the watcher is no sleep of the process: it may wait at length for a thread that sleeps
+            // Time spent in the watcher is no stop of the process: it may wait at length for a thread that sleeps
             // uninterruptibly.
-            let took = clock::monotonic().saturating_sub(from).min(WATCHER_TAKES);
-            let now = from.saturating_add(took);
-            self.seats.iter_mut().for_each(|seat| seat.postpone(now));
+            own.kept(clock::monotonic().saturating_sub(from).min(WATCHER_TAKES));
         }
         own.begin_round();
         for seat in &mut self.seats {

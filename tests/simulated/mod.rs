@@ -32,6 +32,15 @@ pub enum Step {
     End,
     /// The whole process is stopped for so long.
     Stop(u64),
+    /// The same beside load: a thread waits for a CPU before it stops and before it works again.
+    StopBesideLoad {
+        /// From the signal that stops to the one that continues.
+        time: u64,
+        /// Waits of the watched thread, before and after.
+        thread: [u64; 2],
+        /// Waits of the watchdog.
+        watchdog: [u64; 2],
+    },
     /// The app reports that its launch is over.
     Launched,
 }
@@ -75,11 +84,15 @@ pub struct Simulation {
     beat: Beat,
     now: u64,
     cpu: u64,
+    delay: u64,
+    own_delay: u64,
     waits: Waits,
     launched: bool,
-    /// Time at which an observation was due that is late for a stop.
-    missed: Option<u64>,
+    /// Time for which the detector planned the next observation.
+    planned: Option<u64>,
     jitter: u64,
+    /// The watchdog waits for a CPU for less than this at each wake-up.
+    pub starved: u64,
     random: Random,
     pub outcome: Outcome,
 }
@@ -101,10 +114,13 @@ impl Simulation {
             beat: Beat::NONE,
             now: start,
             cpu: 0,
+            delay: 0,
+            own_delay: 0,
             waits: Waits::Nothing,
             launched: false,
-            missed: None,
+            planned: None,
             jitter,
+            starved: 0,
             random: Random(seed),
             outcome: Outcome::default(),
         };
@@ -138,17 +154,31 @@ impl Simulation {
                 Step::Waits(what, time) => self.waits(what, time),
                 Step::Begin => self.beat(self.beat.begun()),
                 Step::End => self.beat(self.beat.ended()),
-                Step::Stop(time) => self.stop(time),
+                Step::Stop(time) => self.stop(time, 0),
+                Step::StopBesideLoad {
+                    time,
+                    thread,
+                    watchdog,
+                } => {
+                    self.delay += thread[0];
+                    self.own_delay += watchdog[0];
+                    self.stop(time, watchdog[1]);
+                    self.pass(thread[1], false);
+                    // The kernel counts a wait when it is over.
+                    self.delay += thread[1];
+                }
                 Step::Launched => self.launched = true,
             }
         }
     }
 
-    fn stop(&mut self, time: u64) {
+    /// Stops; the watchdog then waits for a CPU.
+    fn stop(&mut self, time: u64, waits: u64) {
         self.now += time;
-        if let Some(due) = self.due.filter(|&due| due < self.now) {
-            self.missed = Some(due);
-            self.due = Some(self.now + 50_000);
+        let due = self.now + waits + 50_000;
+        if self.due.is_some_and(|missed| missed < due) {
+            self.own_delay += waits;
+            self.due = Some(due);
         }
     }
 
@@ -168,8 +198,19 @@ impl Simulation {
         } else {
             self.random.between(0, self.jitter)
         };
+        self.planned = due;
         self.due = due.map(|due| due.max(self.now) + late);
+        self.starve();
         self.wake_on_beat = wake_on_beat;
+    }
+
+    /// The watchdog waits for a CPU before its next observation.
+    fn starve(&mut self) {
+        if let (1.., Some(due)) = (self.starved, &mut self.due) {
+            let waits = self.random.between(0, self.starved);
+            *due += waits;
+            self.own_delay += waits;
+        }
     }
 
     /// The thread beats; it wakes the watchdog where a wake-up was requested, 10 µs later at the watchdog's.
@@ -179,7 +220,10 @@ impl Simulation {
             self.wake_on_beat = false;
             self.outcome.rings += 1;
             let at = self.now + 10_000;
-            self.due = Some(self.due.map_or(at, |due| due.min(at)));
+            if self.due.is_none_or(|due| due > at) {
+                self.due = Some(at);
+                self.starve();
+            }
         }
     }
 
@@ -200,9 +244,11 @@ impl Simulation {
         let observation = Observation {
             now: self.now,
             boot: self.now,
-            due: self.missed.take().unwrap_or(self.now),
+            due: self.planned.unwrap_or(self.now).min(self.now),
             beat: self.beat,
             cpu: self.cpu,
+            delay: Some(self.delay),
+            own_delay: Some(self.own_delay),
             held: if is_modal { Held::Modal } else { Held::No },
             waits: self.waits,
             launched: self.launched,

@@ -51,7 +51,7 @@ fn rows(start: u64, steps: &[Step]) -> Vec<Truth> {
                     lead = now;
                 }
             }
-            Step::Begin | Step::End | Step::Stop(_) | Step::Launched => {
+            _ => {
                 unreachable!("no step of these timelines")
             }
         }

@@ -26,6 +26,8 @@ mod ping;
 #[cfg(target_os = "linux")]
 mod plugins;
 #[cfg(target_os = "linux")]
+mod stopped;
+#[cfg(target_os = "linux")]
 mod threads;
 mod timelines;
 #[cfg(target_os = "linux")]

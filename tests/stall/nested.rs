@@ -186,6 +186,70 @@ fn a_process_that_was_stopped_within_a_turn_was_not_stalled() {
     }
 }
 
+/// A stop of the process, beside load; the thread waits for less than `after` before it works again, milliseconds.
+fn stop_beside_load(random: &mut Random, after: u64) -> Step {
+    let mut wait = |most| random.between(0, most) * MS;
+    let (thread, watchdog) = ([wait(140), wait(after)], [wait(140), wait(140)]);
+    Step::StopBesideLoad {
+        time: random.between(400, 2_000) * MS,
+        thread,
+        watchdog,
+    }
+}
+
+#[test]
+fn a_process_that_was_stopped_within_a_turn_beside_load_was_not_stalled() {
+    let mut random = Random(10);
+    for seed in 0..2_000 {
+        let mut simulation = launched(seed);
+        let (work, blocked) = (random.between(1, 60) * MS, random.next() % 2 == 0);
+        let work = match blocked {
+            true => Step::Waits(Default::default(), work),
+            false => Step::Computes(work),
+        };
+        let stop = stop_beside_load(&mut random, 140);
+        simulation.run(&[Step::Begin, work, stop, Step::End, Step::Idle(2_000 * MS)]);
+        assert_eq!(simulation.outcome.stalls, [], "{seed}: {work:?} {stop:?}");
+        // Turns that follow each other with a rest between are no row of slow ones, where a stop hides the rest.
+        for _ in 0..8 {
+            let stop = stop_beside_load(&mut random, 40);
+            simulation.run(&[Step::Begin, work, stop, Step::End, Step::Idle(20 * MS)]);
+            simulation.run(&[Step::Begin, work, Step::End, Step::Idle(20 * MS)]);
+        }
+        assert_eq!(simulation.outcome.stalls, [], "{seed}: {work:?}");
+        simulation.run(&[Step::Idle(2_000 * MS)]);
+        // A freeze on either side of it is one.
+        let stop = stop_beside_load(&mut random, 140);
+        simulation.run(&[Step::Begin, Step::Computes(400 * MS), stop]);
+        simulation.run(&[Step::Computes(200 * MS), Step::End, Step::Idle(2_000 * MS)]);
+        let found = lengths(&simulation);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!((540..=600 + 140 + 60).contains(&found[0]), "{found:?}");
+    }
+}
+
+#[test]
+fn a_watchdog_that_waits_for_a_cpu_takes_no_turns_with_rests_between_for_a_stall() {
+    let mut random = Random(8);
+    for seed in 0..1_000 {
+        let mut simulation = launched(seed);
+        simulation.starved = random.between(20, 300) * MS;
+        for _ in 0..100 {
+            let time = random.between(1, 150) * MS;
+            let turn = match random.next() % 2 {
+                0 => Step::Turn(time),
+                _ => Step::Blocked(time),
+            };
+            simulation.run(&[turn, Step::Idle(random.between(80, 200) * MS)]);
+        }
+        assert_eq!(simulation.outcome.stalls, [], "{seed}");
+        // One that lasts is found however late it is.
+        simulation.run(&[Step::Turn(1_500 * MS), Step::Idle(2_000 * MS)]);
+        let found = lengths(&simulation);
+        assert_eq!(found.len(), 1, "{seed}: {found:?}");
+    }
+}
+
 /// What a generated timeline is made of, and the freezes in it, milliseconds.
 struct Timeline {
     steps: Vec<Step>,

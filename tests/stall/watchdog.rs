@@ -181,3 +181,69 @@ fn an_app_that_never_beats_is_one_launch_stall_where_all_waiting_counts() {
     assert!(stalls(&calls).is_empty(), "another one: {calls:?}");
     assert!(first.never_beat && first.class == Class::Launch);
 }
+
+/// A watcher that is kept at the first miss, as by a thread that does not answer or for want of a CPU.
+struct Kept(Teller);
+
+impl Watcher for Kept {
+    fn first_miss(&mut self, at: u64) {
+        self.0.first_miss(at);
+        thread::sleep(Duration::from_millis(240));
+    }
+    fn sample(&mut self, at: u64) {
+        self.0.sample(at);
+    }
+    fn forget(&mut self) {
+        self.0.forget();
+    }
+    fn stalled(&mut self, info: &StallInfo) {
+        self.0.stalled(info);
+    }
+    fn ended(&mut self, end: &StallEndInfo) {
+        self.0.ended(end);
+    }
+    fn dropped(&mut self, reason: Reason) {
+        self.0.dropped(reason);
+    }
+}
+
+/// What is called, by a watcher that is kept, for these turns with a rest of 100 ms after each; and how long the turns took.
+fn kept_watcher(turns: &[u64]) -> ((Vec<u64>, Vec<Call>), u64) {
+    let before = delay(own_tid());
+    let heartbeat: &'static HeartbeatState = Box::leak(Box::new(HeartbeatState::new()));
+    let heart = heartbeat.install();
+    let (sender, receiver) = channel();
+    let watchdog = Watchdog::spawn(Stall::default(), heartbeat, Kept(Teller(sender))).unwrap();
+    heart.turn(|| ());
+    let turn = |&time: &u64| {
+        let start = Instant::now();
+        heart.turn(|| thread::sleep(Duration::from_millis(time)));
+        let took = start.elapsed().as_millis() as u64;
+        thread::sleep(Duration::from_millis(100));
+        took
+    };
+    let took = turns.iter().map(turn).collect();
+    let starved = starved(before, &watchdog);
+    ((took, calls(watchdog, &receiver)), starved)
+}
+
+#[test]
+fn a_rest_that_comes_while_the_watcher_is_kept_is_no_part_of_a_stall() {
+    let play = || kept_watcher(&[150, 120]);
+    undisturbed(DISTURBED / 5, play, |(took, calls)| {
+        assert_eq!(stalls(&calls).len(), 0, "{took:?}: {calls:?}");
+    });
+}
+
+#[test]
+fn a_freeze_that_lasts_while_the_watcher_is_kept_is_counted_whole() {
+    let play = || kept_watcher(&[600]);
+    undisturbed(DISTURBED / 5, play, |(took, calls)| {
+        assert_eq!(stalls(&calls).len(), 1, "{calls:?}");
+        let Some(Call::Ended(end)) = calls.last() else {
+            panic!("{calls:?}")
+        };
+        let lasted = end.info.lasted.as_millis() as u64;
+        assert!(lasted.abs_diff(took[0]) < 60, "{lasted}, not {took:?}");
+    });
+}

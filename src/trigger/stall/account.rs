@@ -11,6 +11,10 @@ use crate::trigger::heartbeat::Beat;
 /// The clocks of an observation are read within so much time, nanoseconds; a sleep is longer.
 const BETWEEN_CLOCKS: u64 = 10_000_000;
 
+/// The process was stopped, if for this part of the time by which the watchdog is late, one in so many, both threads neither
+/// worked nor waited for a CPU. Below it, something else may have kept the watchdog, as a page that was read.
+const STOP_OF: u64 = 4;
+
 /// The growth of a count between two observations; 0 if one of them has not read it.
 fn grown(now: Option<u64>, then: Option<u64>) -> u64 {
     now.zip(then)
@@ -40,6 +44,11 @@ impl Detector {
         grown(observation.own_delay, self.last.own_delay)
     }
 
+    /// Returns true if so much passed since this observation was due that it may hide a rest, or a stop of the process.
+    pub(super) fn is_late(&self, observation: &Observation, now: u64) -> bool {
+        now.saturating_sub(observation.due) > self.timeout / 2
+    }
+
     /// Adds the time since the last observation to the episode, or to the reasons why it is not counted.
     pub(super) fn count(
         &self,
@@ -49,7 +58,6 @@ impl Detector {
         interval: u64,
         same: bool,
     ) {
-        let late = now.saturating_sub(observation.due);
         let used = observation.cpu.saturating_sub(self.last.cpu);
         // The two clocks are read one after the other.
         let slept = observation.boot.saturating_sub(self.last.boot);
@@ -62,15 +70,24 @@ impl Detector {
             (interval, stopped)
         } else if observation.held == Held::Recorder {
             (interval, Reason::Recorder)
-        } else if late > self.timeout / 2 {
-            let late = late.min(interval);
+        } else if self.is_late(observation, now) {
+            let late = now.saturating_sub(observation.due).min(interval);
             let waited = self.had_no_cpu(observation).min(late);
             if same {
                 // Only the watchdog was late: a beat that stood still all the time is a freeze even so. The process was
                 // stopped for as long as neither it waited for a CPU nor the thread worked or did.
                 let delay = grown(observation.delay, self.last.delay);
+                let worked = used.saturating_sub(interval - late);
                 let active = used.saturating_add(delay).saturating_sub(interval - late);
-                (late.saturating_sub(waited.max(active)), stopped)
+                let at_rest = late.saturating_sub(waited.max(active));
+                let is_stop = at_rest >= self.timeout / 2 && at_rest >= late / STOP_OF;
+                // A stop wakes each thread, which then waits for a CPU in order to stop, and again to continue.
+                let lost = if is_stop {
+                    late.saturating_sub(worked)
+                } else {
+                    at_rest
+                };
+                (lost, stopped)
             } else if waited >= late / 2 {
                 // It is unknown for how long the beat stood still.
                 (late, Reason::Late)

@@ -203,7 +203,10 @@ impl Detector {
             return self.at_rest(episode, observation, now, interval, steps);
         }
         let launched = episode.launch && observation.beat.depth() != observation.beat.count();
-        if launched || steps > 2 {
+        // A turn began after another, and none knows for how long the thread rested between them.
+        let follows = steps == 2 || steps == 1 && episode.idle.is_some();
+        let is_hidden = follows && !episode.stalled && self.is_late(observation, now);
+        if launched || steps > 2 || is_hidden {
             // The first turn of all ended, or more than one turn did.
             return self.broken(episode, observation, now, interval);
         }
@@ -299,7 +302,9 @@ impl Detector {
         } else if episode.idle.is_some() && steps > 0 {
             return self.over(episode, observation, idle);
         }
-        if episode.launch || steps > 2 || now - idle >= tolerance {
+        // Seen late, it may have begun to rest long ago.
+        let is_hidden = steps > 0 && !episode.stalled && self.is_late(observation, now);
+        if episode.launch || steps > 2 || is_hidden || now - idle >= tolerance {
             return self.over(episode, observation, idle);
         }
         episode.idle = Some(idle);
@@ -394,7 +399,15 @@ impl Detector {
             self.last.now.max(now.saturating_sub(self.timeout))
         };
         let decision = self.over(episode, observation, end);
-        self.episode = Some(self.episode_from(observation, from, false));
+        let mut episode = self.episode_from(observation, from, false);
+        if self.is_late(observation, now) {
+            // The turn that runs may have begun any time before.
+            episode.add(
+                Reason::Late,
+                self.had_no_cpu(observation).min(from - self.last.now),
+            );
+        }
+        self.episode = Some(episode);
         decision
     }
 

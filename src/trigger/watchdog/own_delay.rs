@@ -1,10 +1,11 @@
-//! The watchdog's own wait for a CPU.
+//! The time by which the watchdog itself is late: its wait for a CPU, and its work.
 
 /// The watchdog's own delay is read at least so often, nanoseconds.
 const OWN_PERIOD: u64 = 1_000_000_000;
 
-/// Time for which the watchdog itself was ready but had no CPU. It matters only for an observation that comes late or
-/// was woken, and reading it is half the cost of an observation: so it is read then, and once a second to compare with.
+/// Time for which the watchdog itself was ready but had no CPU, or was at work on a report. It matters only for an
+/// observation that comes late or was woken, and reading it is half the cost of an observation: so it is read then, and once
+/// a second to compare with.
 pub(super) struct OwnDelay<Delay> {
     /// Reads the delay of the watchdog's own thread.
     delay: Delay,
@@ -12,18 +13,25 @@ pub(super) struct OwnDelay<Delay> {
     is_fresh: bool,
     read: u64,
     last: u64,
-    /// The part of it that came before a sleep without a time-out, which is no turn's.
+    /// Time for which the watcher kept the watchdog.
+    kept: u64,
+    /// The part of both that came before a sleep without a time-out, which is no turn's.
     settled: u64,
+    /// What the last observation knew.
+    known: u64,
 }
 
 impl<Delay: Fn() -> u64> OwnDelay<Delay> {
     pub fn new(delay: Delay, now: u64) -> OwnDelay<Delay> {
+        let last = delay();
         OwnDelay {
+            delay,
             is_fresh: false,
             read: now,
-            last: delay(),
+            last,
+            kept: 0,
             settled: 0,
-            delay,
+            known: last,
         }
     }
 
@@ -38,14 +46,19 @@ impl<Delay: Fn() -> u64> OwnDelay<Delay> {
         if !self.is_fresh && (late || now.saturating_sub(self.read) >= OWN_PERIOD) {
             (self.read, self.last, self.is_fresh) = (now, (self.delay)(), true);
         }
-        Some(self.last.saturating_sub(self.settled))
+        self.known = (self.last + self.kept).saturating_sub(self.settled);
+        Some(self.known)
+    }
+
+    /// The watcher has kept the watchdog for so long.
+    pub fn kept(&mut self, time: u64) {
+        self.kept += time;
     }
 
     /// The watchdog is about to sleep until it is woken.
     pub fn settled(&mut self) {
-        let delay = (self.delay)();
-        self.settled += delay.saturating_sub(self.last);
-        self.last = delay;
+        self.last = (self.delay)();
+        self.settled = (self.last + self.kept).saturating_sub(self.known);
     }
 }
 

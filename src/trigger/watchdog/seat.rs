@@ -158,11 +158,6 @@ impl Seat {
         self.next.due = due;
     }
 
-    /// It is not observed before this time.
-    pub fn postpone(&mut self, now: u64) {
-        self.next.due = self.next.due.map(|due| due.max(now));
-    }
-
     /// Returns true if it is to be observed at this wake-up.
     pub fn is_due(&self, now: u64) -> bool {
         let woken = self.next.wake_on_beat && self.state.beat() != self.last;
