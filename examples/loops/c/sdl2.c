@@ -5,6 +5,18 @@
 #include <X11/Xlib.h>
 #include <pthread.h>
 
+/* SDL names the box by this property alone. */
+static bool is_box(Display *display, Window window) {
+  Atom property = XInternAtom(display, "_NET_WM_NAME", False), type;
+  int format;
+  unsigned long length, rest;
+  unsigned char *name = NULL;
+  XGetWindowProperty(display, window, property, 0, 64, False, AnyPropertyType, &type, &format, &length, &rest, &name);
+  bool is = name && !strcmp((char *)name, "wedjat's box");
+  if (name) XFree(name);
+  return is;
+}
+
 /* The user, who closes the box: finds its window, and asks it to close. */
 static void *close_box(void *ms) {
   scenario_sleep(*(int *)ms);
@@ -13,8 +25,7 @@ static void *close_box(void *ms) {
   unsigned count;
   XQueryTree(display, root, &root, &parent, &windows, &count);
   for (unsigned at = 0; at < count; at++) {
-    char *name = NULL;
-    if (!XFetchName(display, windows[at], &name) || strcmp(name, "wedjat's box")) continue;
+    if (!is_box(display, windows[at])) continue;
     XEvent event = {.xclient = {.type = ClientMessage, .window = windows[at], .format = 32}};
     event.xclient.message_type = XInternAtom(display, "WM_PROTOCOLS", False);
     event.xclient.data.l[0] = XInternAtom(display, "WM_DELETE_WINDOW", False);

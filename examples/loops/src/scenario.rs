@@ -45,6 +45,7 @@ impl Scenario {
     }
 
     /// The monitor.
+    #[allow(dead_code, reason = "tokio's polls need no heartbeat")]
     pub fn monitor(&self) -> &Monitor {
         &self.monitor
     }
