@@ -41,6 +41,12 @@ pub fn trials() -> Tests {
             "a_handler_that_signal_has_put_back_reports_all_facts",
             put_back,
         ),
+        // On arm64 the kernel passes no context then.
+        #[cfg(target_arch = "x86_64")]
+        (
+            "a_signal_that_was_sent_is_not_lost_where_signal_has_put_our_handler_back",
+            put_back_sent,
+        ),
         (
             "a_call_is_made_again_where_the_previous_handler_wants_that",
             made_again,
@@ -77,15 +83,12 @@ pub fn role(role: &str, folder: &Path) -> bool {
         "trapped" => emulates(folder),
         "all_threads_arrive" => collects(folder),
         "callback_starts" => starts(folder),
-        "put_back" => {
-            let monitor = install(folder);
-            // SAFETY: plain calls, by which an app that knows nothing of the handler saves it.
-            unsafe {
-                let saved = libc::signal(libc::SIGSEGV, libc::SIG_DFL);
-                libc::signal(libc::SIGSEGV, saved);
-            }
-            assert_eq!(monitor.replaced_signals(), [libc::SIGSEGV]);
-            outer(Way::Null);
+        "put_back" => puts_back(folder, Way::Null),
+        "put_back_sent" => {
+            // Rust's own handler would swallow it.
+            // SAFETY: a plain call.
+            unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
+            puts_back(folder, Way::RaiseSegv);
         }
         "made_again" => reads(folder),
         "no_flock" => {
@@ -367,6 +370,26 @@ fn starts(folder: &Path) {
 
 fn callback_starts() {
     play("foreign_callback_starts").succeeded();
+}
+
+fn puts_back(folder: &Path, way: Way) {
+    let monitor = install(folder);
+    // SAFETY: plain calls, by which an app that knows nothing of the handler saves it.
+    unsafe {
+        let saved = libc::signal(libc::SIGSEGV, libc::SIG_DFL);
+        libc::signal(libc::SIGSEGV, saved);
+    }
+    assert_eq!(monitor.replaced_signals(), [libc::SIGSEGV]);
+    outer(way);
+}
+
+#[cfg(target_arch = "x86_64")]
+fn put_back_sent() {
+    let ended = play("foreign_put_back_sent");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{:?}", ended.status);
+    let report = ended.report();
+    let stack = stack(&report, 0);
+    assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
 }
 
 fn put_back() {

@@ -95,6 +95,29 @@ pub unsafe fn step_back(signal: libc::c_int, context: *mut libc::ucontext_t) -> 
     }
 }
 
+/// Returns true if a system call was interrupted, or has just returned: the signal was sent, and no instruction has raised it.
+///
+/// On arm64 the kernel passes the context with `SA_SIGINFO` alone (arch/arm64/kernel/signal.c, `handle_signal`): `false` there.
+///
+/// # Safety
+/// - `context` is the third argument of a handler that the kernel has called, and that has not returned.
+#[cfg_attr(target_arch = "aarch64", allow(unused_variables, reason = "see above"))]
+pub unsafe fn is_at_call(context: *const libc::ucontext_t) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: the caller vouches for the context.
+        let pc = unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] } as u64;
+        let is_call = |at: u64| {
+            let mut code = [0; 2];
+            super::memory::read(at, &mut code) == 2 && code == [0x0f, 0x05]
+        };
+        // One that is made again lies ahead.
+        is_call(pc.wrapping_sub(2)) || is_call(pc)
+    }
+    #[cfg(target_arch = "aarch64")]
+    false
+}
+
 /// True if instructions may read the thread pointer itself, which may be 0.
 ///
 /// Source: `HWCAP2_FSGSBASE` of arch/x86/include/uapi/asm/hwcap2.h, from Linux 5.9 on.

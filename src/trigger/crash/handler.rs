@@ -108,7 +108,8 @@ pub(super) fn handle(
         }
     }
     if signals::lacks_facts(signal) {
-        return come_with_facts(signal);
+        // SAFETY: as above.
+        return unsafe { come_with_facts(signal, frame) };
     }
     let marker = 0u8;
     let arrived = Arrived {
@@ -142,12 +143,33 @@ pub(super) fn handle(
 }
 
 /// Has a signal come again, whose facts the kernel has not given since signal(2) has put back our handler by its address.
-fn come_with_facts(signal: i32) {
+///
+/// # Safety
+/// - `frame` is what the kernel gave the handler for the signal.
+unsafe fn come_with_facts(signal: i32, frame: *mut c_void) {
     let _ = signals::take_again(signal);
-    // A fault comes again by itself. A SIGSEGV or its like that was sent is lost.
-    if !signals::MAY_COME_AGAIN.contains(&signal) {
+    // SAFETY: the caller vouches for the context.
+    if unsafe { is_sent_without_facts(signal, frame) } {
+        // It comes once this handler has returned.
+        signals::change_mask(libc::SIG_BLOCK, [signal]);
         signals::send_to_self(signal);
     }
+}
+
+/// Returns true unless the signal is a fault, which comes again by itself. One that was sent to a thread which computes is lost.
+///
+/// # Safety
+/// - `frame` is what the kernel gave the handler for the signal.
+unsafe fn is_sent_without_facts(signal: i32, frame: *mut c_void) -> bool {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the caller vouches for the context.
+    let is_sent = unsafe { context::is_at_call(frame.cast()) };
+    #[cfg(not(target_os = "linux"))]
+    let is_sent = {
+        let _ = frame;
+        false
+    };
+    is_sent || !signals::MAY_COME_AGAIN.contains(&signal)
 }
 
 impl Arrived {
