@@ -22,6 +22,7 @@ use super::frame::id_text;
 use super::image_files::ImageFiles;
 use super::lock;
 use crate::report::model::Image;
+pub(crate) use open_images::ImageKey;
 use open_images::{KNOWN_IMAGES, OpenImages, WEIGH_EVERY};
 
 /// The folders and files that are searched for debug information, and the results so far. `Send + Sync`.
@@ -304,12 +305,17 @@ impl DebugFiles {
         others.cloned().collect()
     }
 
+    /// The key by which an image is known: two reports' images of one key have the same files.
+    pub(crate) fn key(image: &Image) -> ImageKey {
+        let hash = image.text_hash.as_ref().filter(|_| image.id.is_empty());
+        let id = hash.unwrap_or(&image.id);
+        (id.clone(), image.name.clone())
+    }
+
     /// Returns the files that name addresses of `image`; `None` if no file was found.
     /// `build` is that of the system that it ran on.
     pub(crate) fn find(&self, image: &Image, build: Option<&str>) -> Option<Arc<ImageFiles>> {
-        let hash = image.text_hash.as_ref().filter(|_| image.id.is_empty());
-        let id = hash.unwrap_or(&image.id);
-        let key = (id.clone(), image.name.clone());
+        let key = DebugFiles::key(image);
         {
             let mut open = lock(&self.open);
             open.clock += 1;

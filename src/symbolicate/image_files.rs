@@ -116,6 +116,11 @@ impl ImageFiles {
         self.files.first().is_some_and(DebugFile::has_table)
     }
 
+    /// Notes that they are closed for want of room.
+    pub(super) fn will_be_wanted(&self) {
+        self.files.iter().for_each(DebugFile::will_be_wanted);
+    }
+
     /// Bytes of memory that they take, roughly.
     pub(super) fn weight(&self) -> usize {
         let files: usize = self.files.iter().map(DebugFile::weight).sum();
@@ -130,6 +135,11 @@ impl ImageFiles {
     /// The link-time address of the image's first byte.
     pub(crate) fn base(&self) -> u64 {
         self.files.first().map_or(0, |file| file.object().base)
+    }
+
+    /// The link-time address of its first byte: that which a report states, or the file's own.
+    pub(crate) fn place(&self, stated: u64) -> u64 {
+        place(stated, || self.is_mach_o().then(|| self.base()))
     }
 
     pub(crate) fn is_mach_o(&self) -> bool {
@@ -162,4 +172,13 @@ impl ImageFiles {
 /// Returns true if one of `files` has debug information.
 pub(super) fn has_dwarf(files: &[DebugFile]) -> bool {
     files.iter().any(|file| file.object().has_dwarf)
+}
+
+/// The link-time address of an image's first byte. Other recorders don't say where an image's file says it lies: the file
+/// itself does, if it is Mach-O. Of an ELF file nought is the common answer, and is taken as it stands.
+pub(super) fn place(stated: u64, base: impl FnOnce() -> Option<u64>) -> u64 {
+    match stated {
+        0 => base().unwrap_or(0),
+        stated => stated,
+    }
 }

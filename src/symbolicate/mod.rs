@@ -38,6 +38,7 @@ mod error;
 mod files;
 pub mod format;
 mod frame;
+mod gathered;
 pub mod group;
 mod image_files;
 pub mod import;

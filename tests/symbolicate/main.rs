@@ -45,6 +45,8 @@ mod keeps_files;
 #[cfg(target_os = "linux")]
 mod library;
 mod macho;
+#[cfg(target_os = "linux")]
+mod many_files;
 mod messages;
 #[cfg(target_os = "linux")]
 mod places;

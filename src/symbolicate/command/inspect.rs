@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use addr2line::gimli;
 use walkdir::WalkDir;
 
-use super::reports::readings;
+use super::parsed::readings;
 use super::unpack::{self, Packing};
 use crate::functions::ImageFile as _;
 use crate::report::{self, limits};

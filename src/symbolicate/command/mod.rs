@@ -1,11 +1,13 @@
 //! The `symbolicate` command: its arguments, what it does with them, and its exit code.
 
 mod address;
+mod answering;
 mod args;
 mod feed;
 mod inspect;
 mod interrupt;
 mod output;
+mod parsed;
 mod progress;
 mod reports;
 mod select;

@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use clap::ColorChoice;
 
+use super::answering::{Answered, Answering};
 use super::args::{Args, FormatName};
 use super::feed::{Inputs, Item, feed};
 use super::interrupt;
 use super::output::{Output, Target, refusal};
+use super::parsed::Parsed;
 use super::progress::Progress;
 use super::sources;
 use super::survive;
 use super::tally::{Quiet, Tally};
-use super::unpack::{Packing, unpacked};
 use super::{DONE, INTERRUPTED, Messages, USAGE, done};
-use crate::report::{self, ReadError, Reading, Redact, ReportReader, limits};
-use crate::symbolicate::files::bytes::SharedBytes;
+use crate::report::{Reading, Redact};
 use crate::symbolicate::format::facts::count;
 use crate::symbolicate::format::{
     Firefox, FlameGraph, Folded, Format, Html, Json, Ndjson, Sources, Speedscope, Style, Text, Top,
@@ -27,9 +27,9 @@ use crate::symbolicate::format::{
 };
 #[cfg(feature = "parquet")]
 use crate::symbolicate::format::{ParquetFrames, ParquetReports};
+use crate::symbolicate::gathered::Gathered;
 use crate::symbolicate::group::{SeenIds, identity};
-use crate::symbolicate::import;
-use crate::symbolicate::{Error, Symbolicator, redact};
+use crate::symbolicate::{Symbolicator, redact};
 
 /// Batches that are worked on or wait for their turn, for each worker.
 const AHEAD: usize = 4;
@@ -96,8 +96,8 @@ struct Job<'a> {
     target: &'a Target,
 }
 
-/// A batch, and where its result goes.
-type BatchWork<P> = (Vec<Item>, SyncSender<Batch<P>>);
+/// A batch with the answers for it, and where its result goes.
+type BatchWork<P> = (Answered, SyncSender<Batch<P>>);
 
 /// The result of a batch.
 struct Batch<P> {
@@ -138,15 +138,14 @@ impl Job<'_> {
         let paths = &inputs.paths;
         let many = paths.len() > 1 || paths.iter().any(|p| p.is_dir() || p.as_os_str() == "-");
         let workers = if many { self.args.jobs() } else { 1 };
-        let (to_do, batches) = sync_channel::<BatchWork<F::Part>>(workers * AHEAD);
+        // Never full, since there is a result for each.
+        let (to_do, batches) = sync_channel::<BatchWork<F::Part>>(workers * AHEAD + 2);
         // Where the result of each batch will be, in their order.
         let (in_order, results) = sync_channel::<Receiver<Batch<F::Part>>>(workers * AHEAD);
+        let (read, items) = sync_channel::<Vec<Item>>(workers * AHEAD);
         // Not one of the scope's: it may hang in reading a stream when no more of it is needed.
         std::thread::spawn(move || {
-            feed(&inputs, &mut input, &mut |batch| {
-                let (slot, result) = sync_channel(1);
-                in_order.send(result).is_ok() && to_do.send((batch, slot)).is_ok()
-            });
+            feed(&inputs, &mut input, &mut |batch| read.send(batch).is_ok());
         });
         let batches = Mutex::new(batches);
         let stop = AtomicBool::new(false);
@@ -160,10 +159,25 @@ impl Job<'_> {
         let to_file = self.args.output.is_some();
         let mut progress = Progress::new(&self.args.reports, to_file);
         let written = std::thread::scope(|scope| {
+            let answering = Answering {
+                symbolicator: self.symbolicator,
+                select: &self.args.select,
+                jobs: workers,
+                // Nothing is printed before the end.
+                is_patient: self.args.top.is_some() || to_file,
+                stop: &stop,
+            };
+            scope.spawn(move || {
+                answering.run(&items, &mut |batch| {
+                    let (slot, result) = sync_channel(1);
+                    in_order.send(result).is_ok() && to_do.send((batch, slot)).is_ok()
+                });
+            });
             for _ in 0..workers {
                 scope.spawn(|| self.work::<F>(&batches, &stop));
             }
             let (quiet, seen) = (&mut quiet, &mut seen);
+            let results = results;
             let mut print = || -> io::Result<()> {
                 while let Some(result) = self.next(&results, &mut out)?
                     && let Some(batch) = self.next(&result, &mut out)?
@@ -188,6 +202,8 @@ impl Job<'_> {
             };
             let written = print();
             stop.store(true, Ordering::SeqCst);
+            // Who waits to send more need not wait any longer.
+            drop(results);
             written
         });
         progress.finish();
@@ -269,22 +285,18 @@ impl Job<'_> {
                 Ok(batches) => batches.recv_timeout(TICK),
                 Err(_) => return,
             };
-            let (items, slot) = match next {
+            let ((parsed, gathered), slot) = match next {
                 _ if stop.load(Ordering::SeqCst) || interrupt::came() => return,
                 Ok(batch) => batch,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             let mut batch = Batch {
-                outcomes: Vec::with_capacity(items.len()),
+                outcomes: Vec::with_capacity(parsed.len()),
                 tally: Tally::default(),
             };
-            for item in items {
-                let origin = item.origin();
-                let done = survive::run(|| self.item::<F>(item, &mut batch));
-                if let Err(fault) = done {
-                    batch.unreadable(format!("{origin}: {fault}"));
-                }
+            for parsed in parsed {
+                self.parsed::<F>(parsed, &gathered, &mut batch);
             }
             if slot.send(batch).is_err() {
                 return;
@@ -292,60 +304,25 @@ impl Job<'_> {
         }
     }
 
-    fn item<F: Format>(&self, item: Item, batch: &mut Batch<F::Part>) {
-        match item {
-            Item::File(path) => match SharedBytes::read(&path, limits::REPORT_BYTES as u64) {
-                Ok(bytes) => self.file::<F>(&path.display().to_string(), &bytes, batch),
-                Err(error @ Error::Io { .. }) => batch.unopened(error.to_string()),
-                Err(error) => batch.unreadable(error.to_string()),
-            },
-            Item::Bytes(origin, bytes) => self.bytes::<F>(&origin, &bytes, batch),
-            Item::Read(origin, reading) => self.result::<F>(&origin, *reading, batch),
-            Item::Warning(text) => batch.outcomes.push(Outcome::Warning(text)),
-            Item::Error(text) => batch.unopened(text),
-            Item::Skipped(text) => batch.unreadable(text),
-            Item::Refused(text) => batch.outcomes.push(Outcome::Refused(text)),
+    fn parsed<F: Format>(&self, parsed: Parsed, gathered: &Gathered, batch: &mut Batch<F::Part>) {
+        match parsed {
+            Parsed::Report(origin, reading) => {
+                self.reading::<F>(&origin, *reading, gathered, batch);
+            }
+            Parsed::Warning(text) => batch.outcomes.push(Outcome::Warning(text)),
+            Parsed::Unopened(text) => batch.unopened(text),
+            Parsed::Unreadable(text) => batch.unreadable(text),
+            Parsed::Refused(text) => batch.outcomes.push(Outcome::Refused(text)),
         }
     }
 
-    fn file<F: Format>(&self, origin: &str, bytes: &[u8], batch: &mut Batch<F::Part>) {
-        match Packing::of(bytes).map(|packing| unpacked(packing, bytes)) {
-            Some(Ok(bytes)) => self.bytes::<F>(origin, &bytes, batch),
-            Some(Err(error)) => batch.unreadable(format!("{origin}: {error}")),
-            None => self.bytes::<F>(origin, bytes, batch),
-        }
-    }
-
-    fn bytes<F: Format>(&self, origin: &str, bytes: &[u8], batch: &mut Batch<F::Part>) {
-        if import::detect(bytes).is_some() {
-            return match import::read(bytes) {
-                Ok(readings) => readings
-                    .into_iter()
-                    .for_each(|reading| self.reading::<F>(origin, reading, batch)),
-                Err(error) => batch.unreadable(format!("{origin}: {error}")),
-            };
-        }
-        if let Some(other) = import::other_product(bytes) {
-            return batch.unreadable(format!("{origin}: {other}"));
-        }
-        for reading in readings(bytes) {
-            self.result::<F>(origin, reading, batch);
-        }
-    }
-
-    fn result<F: Format>(
+    fn reading<F: Format>(
         &self,
         origin: &str,
-        reading: Result<Reading, ReadError>,
+        reading: Reading,
+        gathered: &Gathered,
         batch: &mut Batch<F::Part>,
     ) {
-        match reading {
-            Ok(reading) => self.reading::<F>(origin, reading, batch),
-            Err(error) => batch.unreadable(format!("{origin}: {error}")),
-        }
-    }
-
-    fn reading<F: Format>(&self, origin: &str, reading: Reading, batch: &mut Batch<F::Part>) {
         batch.tally.seen += 1;
         if !self.args.select.wants(&reading) {
             batch.tally.unwanted += 1;
@@ -357,7 +334,7 @@ impl Job<'_> {
             batch.outcomes.push(Outcome::Warning(text));
         }
         let identity = identity(&reading.report);
-        let named = survive::run(|| self.named::<F>(origin, reading, &mut batch.tally));
+        let named = survive::run(|| self.named::<F>(origin, reading, gathered, &mut batch.tally));
         match named {
             Ok(part) => batch
                 .outcomes
@@ -371,9 +348,10 @@ impl Job<'_> {
         &self,
         origin: &str,
         reading: Reading,
+        gathered: &Gathered,
         tally: &mut Tally,
     ) -> Option<F::Part> {
-        let mut symbolicated = self.symbolicator.symbolicate_reading(reading);
+        let mut symbolicated = self.symbolicator.symbolicate_gathered(reading, gathered);
         let mut origin = origin.to_owned();
         if let Some(rules) = &self.redact {
             // Names first: the files lie under paths that are redacted.
@@ -392,27 +370,6 @@ impl Job<'_> {
         }
         Some(part)
     }
-}
-
-/// The report that stands in `bytes`, or each of several.
-pub(super) fn readings(bytes: &[u8]) -> impl Iterator<Item = Result<Reading, ReadError>> + '_ {
-    let whole = report::read(bytes);
-    let (mut first, mut sound) = (Vec::new(), 0);
-    let mut others = ReportReader::new(bytes);
-    let is_one = matches!(&whole, Ok(reading) if reading.damage.is_empty());
-    // Several reports put behind each other look like one damaged report.
-    while !is_one
-        && sound < 2
-        && let Some(reading) = others.next()
-    {
-        sound += usize::from(reading.is_ok());
-        first.push(reading);
-    }
-    let (first, others) = match sound > 1 {
-        true => (first, Some(others)),
-        false => (vec![whole], None),
-    };
-    first.into_iter().chain(others.into_iter().flatten())
 }
 
 impl<P> Batch<P> {

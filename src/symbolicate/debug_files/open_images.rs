@@ -16,9 +16,12 @@ pub(super) const KNOWN_IMAGES: usize = 1 << 14;
 /// Look-ups of images after which their memory is summed up again: it grows with use.
 pub(super) const WEIGH_EVERY: u64 = 256;
 
+/// Id (or hash of the text) and name of an image.
+pub(crate) type ImageKey = (Vec<u8>, String);
+
 /// The images in use, and when each was used last.
 pub(super) struct OpenImages {
-    pub images: FxHashMap<(Vec<u8>, String), OpenImage>,
+    pub images: FxHashMap<ImageKey, OpenImage>,
     pub clock: u64,
     pub limit: usize,
     /// What is known of each file that was opened, by its path and id.
@@ -28,11 +31,11 @@ pub(super) struct OpenImages {
 impl OpenImages {
     /// Closes those that were not used for longest, until the others are within the limits, but never `keep`. Images that
     /// are still read without a table come first: they take more memory, and a table is the work of many look-ups.
-    pub(super) fn make_room(&mut self, keep: &(Vec<u8>, String)) {
+    pub(super) fn make_room(&mut self, keep: &ImageKey) {
         if self.images.len() > KNOWN_IMAGES {
             self.images.retain(|_, (files, _)| files.is_some());
         }
-        let is_open = |(key, (files, used)): (&(Vec<u8>, String), &OpenImage)| {
+        let is_open = |(key, (files, used)): (&ImageKey, &OpenImage)| {
             let files = files.as_ref()?;
             Some((files.has_table(), *used, files.weight(), key.clone()))
         };
@@ -44,7 +47,9 @@ impl OpenImages {
                 return;
             }
             if key != *keep {
-                self.images.remove(&key);
+                if let Some((Some(files), _)) = self.images.remove(&key) {
+                    files.will_be_wanted();
+                }
                 (count, bytes) = (count - 1, bytes.saturating_sub(weight));
             }
         }

@@ -190,7 +190,12 @@ impl Making<'_> {
         let base = self.object.base;
         // Without a symbol map a function keeps the name that DWARF has, also where others were
         // folded onto it.
-        let (map, kind) = (SymbolMap::new(), ObjectKind::Debug);
+        // In a file that is not linked code lies at 0; elsewhere symbolic takes it for thrown away.
+        let kind = match self.object.is_unlinked() {
+            true => ObjectKind::Relocatable,
+            false => ObjectKind::Debug,
+        };
+        let map = SymbolMap::new();
         let session = DwarfDebugSession::parse(&sections, map, base as i64, kind);
         let session = session.map_err(|_| NoTable::Unreadable)?;
         for function in session.functions() {

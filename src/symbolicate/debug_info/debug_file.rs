@@ -39,6 +39,8 @@ struct Inner {
     sums: OnceLock<SourceSums>,
     /// Set where the table that is being made is of no use any more.
     stop: AtomicBool,
+    /// Set where the file is closed for want of room: it may be opened again.
+    is_wanted_again: AtomicBool,
 }
 
 /// What all debug files share: options, and the thread that makes tables.
@@ -64,6 +66,9 @@ pub(crate) struct Learned {
     settled: bool,
     /// The reason why it can't be made.
     pub no_table: Option<String>,
+    /// The table of a file that was closed for want of room, and the count of its units with damaged lines. It lies in a
+    /// file without a name.
+    table: Option<(SharedBytes, usize)>,
 }
 
 /// The DWARF as far as it was read.
@@ -83,9 +88,12 @@ const SYMBOL_WEIGHT: usize = 48;
 const SINGLE_ANSWERS: u32 = 2;
 /// Runs of no more look-ups than this begin no second thread, however small the file and slow the machine.
 const FEW_ANSWERS: u32 = 8;
-/// Time to make the table of a whole file, for each byte of its `.debug_info`. Once looking up
+/// Time to make the table of a whole file, for each byte of its `.debug_info`, and of its `.debug_line`. Once looking up
 /// has taken as long, the table is worth it.
-const MAKING_PER_BYTE: Duration = Duration::from_nanos(20);
+const MAKING_PER_BYTE: Duration = Duration::from_nanos(70);
+const MAKING_PER_BYTE_OF_LINES: Duration = Duration::from_nanos(60);
+/// Runs that a table in the cache is expected to be of use to: each bears its part.
+const RUNS: u32 = 3;
 /// The thread that makes it has a stack for entries as deep as the guard lets them be.
 const STACK: usize = 16 << 20;
 
@@ -98,7 +106,11 @@ impl DebugFile {
     ) -> DebugFile {
         let full_table = OnceLock::new();
         let cache = options.cache.as_ref();
-        if let Some(cache) = cache.filter(|_| Cache::is_worth_it(&object))
+        let kept = lock(&learned).table.clone();
+        if let Some((bytes, damaged)) = kept {
+            let table = FullTable::new(bytes, damaged, object.base);
+            let _ = table.map(|table| full_table.set(table));
+        } else if let Some(cache) = cache.filter(|_| Cache::is_worth_it(&object))
             && let Some(bytes) = cache.load(&object)
             && let Some(table) = FullTable::new(bytes, 0, object.base)
         {
@@ -120,6 +132,7 @@ impl DebugFile {
                 full_table,
                 sums: OnceLock::new(),
                 stop: AtomicBool::new(false),
+                is_wanted_again: AtomicBool::new(false),
             }),
         }
     }
@@ -169,6 +182,11 @@ impl DebugFile {
         WEIGHT + table + symbols + direct + unpacked
     }
 
+    /// Notes that the file is closed for want of room: its table is kept, also one that is still being made.
+    pub(crate) fn will_be_wanted(&self) {
+        self.inner.is_wanted_again.store(true, Ordering::Relaxed);
+    }
+
     /// Returns true if its answers come from the table of the whole file, in less than a microsecond each.
     pub(crate) fn has_table(&self) -> bool {
         self.inner.full_table.get().is_some()
@@ -208,18 +226,39 @@ impl DebugFile {
 }
 
 impl Drop for DebugFile {
-    /// A table that was begun is made, for the next process; without a cache it is of no use. Either way the
-    /// file is closed then: its thread has ended.
+    /// A table that was begun is made, for the next process, or for the next opening of a file that is closed for want of
+    /// room; else it is of no use without a cache.
     fn drop(&mut self) {
         let stop = self.inner.options.cache.is_none();
+        if stop && self.inner.is_wanted_again.load(Ordering::Relaxed) {
+            return;
+        }
         self.inner.stop.store(stop, Ordering::Relaxed);
         // The thread holds the file that it works on: while it does, no other one takes its place.
         let works_on_this = |_: &mut JoinHandle<()>| Arc::strong_count(&self.inner) > 1;
         let making = lock(&self.inner.options.making).take_if(works_on_this);
         let _ = making.map(JoinHandle::join);
-        if stop && self.has_table() {
+    }
+}
+
+impl Drop for Inner {
+    /// Keeps the table of a file that may be opened again: a process has room for the files' names, not for all tables.
+    fn drop(&mut self) {
+        let Some(table) = self.full_table.get() else {
+            return;
+        };
+        if !self.is_wanted_again.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut learned = lock(&self.learned);
+        if learned.table.is_none() {
+            let aside = table.bytes().aside();
+            learned.table = aside.map(|bytes| (bytes, table.damaged));
+        }
+        match &learned.table {
+            Some((bytes, _)) => bytes.let_go(),
             // It is lost with the file: the next opening may make it again.
-            lock(&self.inner.learned).settled = false;
+            None => learned.settled = false,
         }
     }
 }
@@ -305,8 +344,11 @@ impl Inner {
         let (Some(direct), Some(sections)) = (&dwarf.direct, &dwarf.sections) else {
             return (answer, false);
         };
-        let is_worth_it = !learned.settled
-            && is_table_worth_it(learned.answers, learned.spent, sections.info_len());
+        let runs = self.options.cache.as_ref().map_or(1, |_| RUNS);
+        let spent = learned.spent.saturating_mul(runs);
+        let (info, lines) = (sections.info_len(), sections.lines_len());
+        let is_worth_it =
+            !learned.settled && is_table_worth_it(learned.answers, spent, info, lines);
         if is_worth_it && direct.is_partial {
             learned.settled = true;
             learned.no_table = Some(NoTable::OtherFiles.to_string());
@@ -360,11 +402,14 @@ impl Inner {
     }
 }
 
-/// Returns true if the table of a file with `info_len` bytes of `.debug_info` costs no more than its look-ups have so
-/// far.
-fn is_table_worth_it(answers: u32, spent: Duration, info_len: usize) -> bool {
-    let bytes = u32::try_from(info_len).unwrap_or(u32::MAX);
-    answers > FEW_ANSWERS && spent > MAKING_PER_BYTE * bytes
+/// Returns true if the table of a file with so many bytes of `.debug_info` and `.debug_line` costs no more than its
+/// look-ups have so far.
+fn is_table_worth_it(answers: u32, spent: Duration, info: usize, lines: usize) -> bool {
+    let time = |per_byte: Duration, bytes: usize| {
+        per_byte.saturating_mul(u32::try_from(bytes).unwrap_or(u32::MAX))
+    };
+    let making = time(MAKING_PER_BYTE, info) + time(MAKING_PER_BYTE_OF_LINES, lines);
+    answers > FEW_ANSWERS && spent > making
 }
 
 /// CPU time that this thread has used so far: on a busy machine the wall clock counts more.

@@ -155,6 +155,11 @@ impl DwarfSections {
         self.bytes(SectionId::DebugInfo).len()
     }
 
+    /// Length of `.debug_line` in bytes.
+    pub(crate) fn lines_len(&self) -> usize {
+        self.bytes(SectionId::DebugLine).len()
+    }
+
     pub(crate) fn reader(&self, id: SectionId) -> R<'_> {
         let endian = match self.little {
             true => RunTimeEndian::Little,

@@ -43,7 +43,7 @@ pub(crate) struct FullTable {
     base: u64,
     texts: Mutex<SharedTexts>,
     /// The bytes that `cache` reads; dropped last.
-    _bytes: SharedBytes,
+    bytes: SharedBytes,
 }
 
 /// Names and paths that answers share.
@@ -58,7 +58,7 @@ struct SharedTexts {
 impl FullTable {
     /// Over what `convert` makes; `base` is the image's link-time address.
     pub(crate) fn new(bytes: SharedBytes, damaged: usize, base: u64) -> Option<FullTable> {
-        // SAFETY: `_bytes` keeps them for as long as `cache` reads them, and they never move: a
+        // SAFETY: `bytes` keeps them for as long as `cache` reads them, and they never move: a
         // `SharedBytes` is a part of a mapped file or of a `Vec` that nothing else can change.
         let data: &'static [u8] =
             unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
@@ -67,16 +67,21 @@ impl FullTable {
             damaged,
             base,
             texts: Mutex::default(),
-            _bytes: bytes,
+            bytes,
         })
+    }
+
+    /// The bytes that it reads.
+    pub(crate) fn bytes(&self) -> &SharedBytes {
+        &self.bytes
     }
 
     /// Bytes of memory that it takes, roughly: a mapped table costs only its texts.
     pub(crate) fn weight(&self) -> usize {
         let texts = lock(&self.texts);
-        let own = match self._bytes.stamp() {
+        let own = match self.bytes.stamp() {
             Some(_) => 0,
-            None => self._bytes.len(),
+            None => self.bytes.len(),
         };
         own + (texts.names.len() + texts.paths.len()) * TEXT_WEIGHT
     }

@@ -248,6 +248,12 @@ impl ObjectFile {
         Some(text_hash(text))
     }
 
+    /// Returns true for an object file (`.o`), which is not linked.
+    pub(crate) fn is_unlinked(&self) -> bool {
+        let kind = self.parse().map(|file| file.kind());
+        kind == Some(object::ObjectKind::Relocatable)
+    }
+
     pub(crate) fn is_mach_o(&self) -> bool {
         self.format == "Mach-O"
     }

@@ -1,6 +1,7 @@
 //! A report over which the symbolicator has a fault.
 
 use super::*;
+use crate::report;
 use crate::symbolicate::DebugFiles;
 use crate::symbolicate::command::{args, survive};
 use crate::symbolicate::frame::Symbolicated;

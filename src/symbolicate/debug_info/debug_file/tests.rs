@@ -8,15 +8,17 @@ use crate::symbolicate::files::object_file;
 #[test]
 fn a_table_is_made_after_some_look_ups_that_took_as_long() {
     let (short, long) = (Duration::from_millis(1), Duration::from_secs(9));
-    for (answers, spent, info_len, expected) in [
-        (1, long, 0, false),
-        (FEW_ANSWERS, long, 1 << 20, false),
-        (FEW_ANSWERS + 1, long, 1 << 20, true),
-        (FEW_ANSWERS + 1, short, 1 << 20, false),
-        (u32::MAX, long, usize::MAX, false),
+    for (answers, spent, info, lines, expected) in [
+        (1, long, 0, 0, false),
+        (FEW_ANSWERS, long, 1 << 20, 0, false),
+        (FEW_ANSWERS + 1, long, 1 << 20, 0, true),
+        (FEW_ANSWERS + 1, short, 1 << 20, 0, false),
+        (FEW_ANSWERS + 1, short, 0, 1 << 20, false),
+        (u32::MAX, long, usize::MAX, 0, false),
+        (u32::MAX, long, 0, usize::MAX, false),
     ] {
-        let found = is_table_worth_it(answers, spent, info_len);
-        assert_eq!(found, expected, "{answers} {spent:?} {info_len}");
+        let found = is_table_worth_it(answers, spent, info, lines);
+        assert_eq!(found, expected, "{answers} {spent:?} {info} {lines}");
     }
 }
 
@@ -116,6 +118,44 @@ int main(int argc, char **argv) {
         let (differ, known) = differences(&path("program"));
         assert_eq!(differ, [""; 0], "{flags}");
         assert!(known > 50, "{flags}: only {known} are known");
+    }
+}
+
+/// The same of an object file, whose code lies at 0 and is no code that a linker threw away.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_full_table_answers_as_the_debug_information_of_an_object_file_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "extern volatile int sink; extern int other(int);
+static inline __attribute__((always_inline)) int deep(int n) { sink = n; return other(n + 1); }
+static inline __attribute__((always_inline)) int middle(int n) { return deep(n) * deep(n + 2); }
+int outer(int n) { if (n > 3) return middle(n); return deep(n) + middle(n + 1); }
+int last(int n) { return middle(n) - 1; }
+";
+    std::fs::write(folder.path().join("a.c"), source).unwrap();
+    let path = folder.path().join("a.o").display().to_string();
+    for flags in ["-gdwarf-4 -O2", "-gdwarf-5 -O2", "-gdwarf-5 -O0"] {
+        let mut gcc = std::process::Command::new("gcc");
+        gcc.current_dir(folder.path());
+        gcc.args(flags.split(' ').chain(["-c", "a.c"]));
+        assert!(gcc.status().unwrap().success(), "{flags}");
+        let (differ, known) = differences(&path);
+        assert_eq!(differ, [""; 0], "{flags}");
+        assert!(known > 50, "{flags}: only {known} are known");
+        let (_, table) = engines(object_file::open(path.as_ref()).unwrap().remove(0)).unwrap();
+        let names = |address| {
+            let frames = table.lookup(address).map(|answer| answer.frames);
+            let names = |frame: &Frame| frame.function.as_deref().unwrap_or("").to_owned();
+            frames
+                .iter()
+                .flat_map(|frames| frames.iter().map(names))
+                .collect::<Vec<_>>()
+        };
+        let mut chains = (0..known as u64).map(names);
+        assert!(
+            chains.any(|names| names == ["deep", "middle", "outer"]),
+            "{flags}"
+        );
     }
 }
 

@@ -1,0 +1,106 @@
+//! Reports out of the items of a run: read, unpacked and imported.
+
+use super::feed::Item;
+use super::survive;
+use super::unpack::{Packing, unpacked};
+use crate::report::{self, ReadError, Reading, ReportReader, limits};
+use crate::symbolicate::files::bytes::SharedBytes;
+use crate::symbolicate::{Error, import};
+
+/// A report, or what there is to say in its place.
+pub(super) enum Parsed {
+    /// A report with its origin.
+    Report(String, Box<Reading>),
+    /// A warning for people.
+    Warning(String),
+    /// The input that could not be opened, and the reason.
+    Unopened(String),
+    /// A part of an input that was not read, and the reason.
+    Unreadable(String),
+    /// Why nothing may be written.
+    Refused(String),
+}
+
+/// What items hold, in order.
+pub(super) fn parse(items: Vec<Item>) -> Vec<Parsed> {
+    let mut all = Vec::with_capacity(items.len());
+    for item in items {
+        let origin = item.origin();
+        if let Err(fault) = survive::run(|| parse_item(item, &mut all)) {
+            all.push(Parsed::Unreadable(format!("{origin}: {fault}")));
+        }
+    }
+    all
+}
+
+fn parse_item(item: Item, all: &mut Vec<Parsed>) {
+    match item {
+        Item::File(path) => match SharedBytes::read(&path, limits::REPORT_BYTES as u64) {
+            Ok(bytes) => parse_file(&path.display().to_string(), &bytes, all),
+            Err(error @ Error::Io { .. }) => all.push(Parsed::Unopened(error.to_string())),
+            Err(error) => all.push(Parsed::Unreadable(error.to_string())),
+        },
+        Item::Bytes(origin, bytes) => parse_bytes(&origin, &bytes, all),
+        Item::Read(origin, reading) => all.push(Parsed::of(&origin, *reading)),
+        Item::Warning(text) => all.push(Parsed::Warning(text)),
+        Item::Error(text) => all.push(Parsed::Unopened(text)),
+        Item::Skipped(text) => all.push(Parsed::Unreadable(text)),
+        Item::Refused(text) => all.push(Parsed::Refused(text)),
+    }
+}
+
+fn parse_file(origin: &str, bytes: &[u8], all: &mut Vec<Parsed>) {
+    match Packing::of(bytes).map(|packing| unpacked(packing, bytes)) {
+        Some(Ok(bytes)) => parse_bytes(origin, &bytes, all),
+        Some(Err(error)) => all.push(Parsed::Unreadable(format!("{origin}: {error}"))),
+        None => parse_bytes(origin, bytes, all),
+    }
+}
+
+fn parse_bytes(origin: &str, bytes: &[u8], all: &mut Vec<Parsed>) {
+    if import::detect(bytes).is_some() {
+        match import::read(bytes) {
+            Ok(readings) => all.extend(
+                readings
+                    .into_iter()
+                    .map(|reading| Parsed::of(origin, Ok(reading))),
+            ),
+            Err(error) => all.push(Parsed::Unreadable(format!("{origin}: {error}"))),
+        }
+        return;
+    }
+    if let Some(other) = import::other_product(bytes) {
+        return all.push(Parsed::Unreadable(format!("{origin}: {other}")));
+    }
+    all.extend(readings(bytes).map(|reading| Parsed::of(origin, reading)));
+}
+
+impl Parsed {
+    fn of(origin: &str, reading: Result<Reading, ReadError>) -> Parsed {
+        match reading {
+            Ok(reading) => Parsed::Report(origin.to_owned(), Box::new(reading)),
+            Err(error) => Parsed::Unreadable(format!("{origin}: {error}")),
+        }
+    }
+}
+
+/// The report that stands in `bytes`, or each of several.
+pub(super) fn readings(bytes: &[u8]) -> impl Iterator<Item = Result<Reading, ReadError>> + '_ {
+    let whole = report::read(bytes);
+    let (mut first, mut sound) = (Vec::new(), 0);
+    let mut others = ReportReader::new(bytes);
+    let is_one = matches!(&whole, Ok(reading) if reading.damage.is_empty());
+    // Several reports put behind each other look like one damaged report.
+    while !is_one
+        && sound < 2
+        && let Some(reading) = others.next()
+    {
+        sound += usize::from(reading.is_ok());
+        first.push(reading);
+    }
+    let (first, others) = match sound > 1 {
+        true => (first, Some(others)),
+        false => (vec![whole], None),
+    };
+    first.into_iter().chain(others.into_iter().flatten())
+}
