@@ -1,8 +1,8 @@
 //! A soak on a machine that is short of CPU: stalls of 300 to 800 ms beside busy loops, and what became of each.
 //!
-//! `cargo run --release --example busy -- SECONDS LOOPS NICE`: busy loops at nice 0, stalls in this process at that nice
-//! value. Each turn of 300 ms and more is one that must be reported, or counted under the reason why it was not. The
-//! truth is each turn's own clock.
+//! `cargo run --release --example busy -- SECONDS LOOPS NICE [THREADS]`: busy loops at nice 0, stalls in this process at that
+//! nice value, on so many watched threads (1). Each turn of 300 ms and more is one that must be reported, or counted under the
+//! reason why it was not. The truth is each turn's own clock.
 
 #[cfg(target_os = "linux")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,10 +25,11 @@ mod linux {
 
     use wedjat::platform::clock::monotonic;
     use wedjat::store::{self, Limits};
-    use wedjat::{Monitor, RateLimit, Stall};
+    use wedjat::{Heartbeat, Monitor, RateLimit, Stall};
 
-    /// A turn that took long: its kind, its round, when it began and ended.
+    /// A turn that took long: its thread, its kind, its round, when it began and ended.
     struct Turn {
+        thread: u64,
         kind: &'static str,
         round: usize,
         from: u64,
@@ -48,10 +49,12 @@ mod linux {
             .skip(1)
             .flat_map(|word| word.parse())
             .collect();
-        let &[seconds, loops, nice] = words.as_slice() else {
-            loop {
+        let (seconds, loops, nice, threads) = match *words.as_slice() {
+            [seconds, loops, nice] => (seconds, loops, nice, 1),
+            [seconds, loops, nice, threads] => (seconds, loops, nice, threads),
+            _ => loop {
                 std::hint::black_box(0);
-            }
+            },
         };
         let program = std::env::current_exe()?;
         let load: Result<Vec<Child>, _> =
@@ -72,7 +75,7 @@ mod linux {
                     .captures_per_hour(u32::MAX),
             )
             .install()?;
-        let (turns, rounds) = play(&monitor, Duration::from_secs(seconds));
+        let (turns, rounds) = play_on(threads, &monitor, Duration::from_secs(seconds));
         let stats = monitor.stats();
         drop(monitor);
         for child in &mut load {
@@ -85,8 +88,32 @@ mod linux {
         Ok(())
     }
 
-    fn play(monitor: &Monitor, time: Duration) -> (Vec<Turn>, Vec<Losses>) {
-        let heart = monitor.heartbeat();
+    /// Plays on this thread and on others beside it.
+    fn play_on(threads: u64, monitor: &Monitor, time: Duration) -> (Vec<Turn>, Vec<Losses>) {
+        thread::scope(|scope| {
+            let other = || {
+                let watch = wedjat::watch_thread("busy", Stall::default()).expect("a watch");
+                play(monitor, watch.heartbeat(), time).0
+            };
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(other)).collect();
+            let (mut turns, rounds) = play(monitor, monitor.heartbeat(), time);
+            if threads == 1 {
+                return (turns, rounds);
+            }
+            for other in others {
+                turns.extend(other.join().expect("its turns"));
+            }
+            // A loss has no thread: all are one round.
+            turns.iter_mut().for_each(|turn| turn.round = 0);
+            let losses = monitor.stats().losses;
+            let all = losses
+                .iter()
+                .flat_map(|(reason, count)| std::iter::repeat_n(*reason, *count as usize));
+            (turns, vec![all.collect()])
+        })
+    }
+
+    fn play(monitor: &Monitor, heart: Heartbeat, time: Duration) -> (Vec<Turn>, Vec<Losses>) {
         let lock = Arc::new(Mutex::new(()));
         let (hold, held) = mpsc::channel::<(Duration, mpsc::Sender<()>)>();
         let locks = Arc::clone(&lock);
@@ -97,7 +124,8 @@ mod linux {
                 thread::sleep(time);
             }
         });
-        let mut seed = 88172645463325252u64;
+        let id = wedjat::threads::id();
+        let mut seed = 88172645463325252u64 ^ id;
         let mut random = move |below: u64| {
             seed ^= seed << 13;
             seed ^= seed >> 7;
@@ -124,6 +152,7 @@ mod linux {
                 match turns.last_mut() {
                     Some(last) if from - last.to < 50 * MS => last.to = to,
                     _ => turns.push(Turn {
+                        thread: id,
                         kind,
                         round,
                         from,
@@ -199,18 +228,21 @@ mod linux {
                     .first()
                     .is_none_or(|thread| thread.frames.is_empty()),
             );
-            reports.push(report.head.clock.as_nanos() as u64);
+            let thread = report.threads.first().map_or(0, |thread| thread.id);
+            reports.push((thread, report.head.clock.as_nanos() as u64));
         }
         let (mut reported, mut counted) = (0, 0);
         let mut lost: BTreeMap<String, u32> = BTreeMap::new();
         for (turn, next) in turns
             .iter()
-            .zip(turns.iter().skip(1).map(|next| next.from).chain([u64::MAX]))
+            .zip(turns.iter().skip(1).map(Some).chain([None]))
         {
-            if reports
-                .iter()
-                .any(|clock| (turn.from..next).contains(clock))
-            {
+            let next = next.filter(|next| next.thread == turn.thread);
+            let until = next.map_or(u64::MAX, |next| next.from);
+            let is_its = |&(thread, clock): &(u64, u64)| {
+                thread == turn.thread && (turn.from..until).contains(&clock)
+            };
+            if reports.iter().any(is_its) {
                 reported += 1;
             } else {
                 let loss = rounds.get_mut(turn.round).and_then(Vec::pop);

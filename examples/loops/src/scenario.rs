@@ -24,11 +24,9 @@ impl Scenario {
     /// Installs the monitor on the calling thread, which is the loop's. Reports go to the folder `$REPORTS`.
     pub fn install() -> Scenario {
         let name = std::env::args().nth(1).unwrap_or_else(|| "idle".into());
-        let stall = match name.as_str() {
-            "first" => Stall::default(),
-            // A toolkit's own start may take long; it is not what is tried here.
-            _ => Stall::default().launch(ms(20_000)),
-        };
+        // A toolkit's own start may take long; it is not what is tried here.
+        let launch = if name == "first" { 900 } else { 20_000 };
+        let stall = Stall::default().launch(ms(launch));
         let folder = std::env::var_os("REPORTS").expect("REPORTS names a folder");
         let monitor = Monitor::builder("loops", "1")
             .directory(folder)
