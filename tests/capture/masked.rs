@@ -181,6 +181,24 @@ fn a_thread_with_libdispatchs_mask_is_in_exactly_the_functions_it_called() {
     );
 }
 
+/// A live report while a stall is sampled: the first to end must not put the default action back under the other one's signal.
+#[test]
+fn two_that_capture_the_same_thread_at_once_do_not_end_the_process() {
+    passes(
+        "two_that_capture_the_same_thread_at_once_do_not_end_the_process",
+        || {
+            with_masked(&LIBDISPATCH, |thread| {
+                std::thread::scope(|scope| {
+                    for _ in 0..2 {
+                        scope.spawn(|| capture_for(thread, Duration::from_secs(3)));
+                    }
+                });
+            });
+            assert_eq!(action_of(libc::SIGPROF).sa_sigaction, libc::SIG_DFL);
+        },
+    );
+}
+
 #[test]
 fn any_other_free_signal_will_do() {
     passes("any_other_free_signal_will_do", || {

@@ -144,7 +144,9 @@ impl Hold {
             if look > 0 {
                 signals::pause(200_000);
             }
-            (!BUSY.swap(true, Ordering::AcqRel)).then_some(Hold)
+            // Not by `then_some`: a hold that is made and dropped is another's that ends.
+            let is_busy = BUSY.swap(true, Ordering::AcqRel);
+            if is_busy { None } else { Some(Hold) }
         })
     }
 }

@@ -117,7 +117,8 @@ impl Turn {
             let user = USER.load(Ordering::Acquire);
             let is_taken = user != own
                 && (USER.compare_exchange(user, own, Ordering::AcqRel, Ordering::Relaxed)).is_ok();
-            is_taken.then_some(Turn)
+            // Not by `then_some`: a turn that is made and dropped is another's that ends.
+            if is_taken { Some(Turn) } else { None }
         })
     }
 }
