@@ -5,7 +5,8 @@
 //! captures it. Whatever gap in its time lies within a capture is what the capture took from it.
 //! The two are kept on two cores. Beside it, in the same run: a handler that does nothing, a handler
 //! that unwinds, a plain copy of as many bytes, and one that another core reads between two rounds, as
-//! the unwinding thread does.
+//! the unwinding thread does. The last rows have async functions on the stack, whose callers are read
+//! from the heap during the stop.
 
 #[cfg(target_os = "linux")]
 mod stacks;
@@ -23,6 +24,7 @@ mod bench {
     use wedjat::unwind::Registers;
 
     use crate::stacks::deep;
+    use crate::stacks::marked::Marked;
 
     const ROUNDS: usize = 400;
 
@@ -94,6 +96,7 @@ mod bench {
     /// least. In the rest something else may have had the core meanwhile, on a busy machine in most.
     fn measure<const PAD: usize>(
         frames: usize,
+        marked: &Marked,
         prepare: impl Fn() + Send,
         mut round: impl FnMut() + Send,
     ) -> u64 {
@@ -114,7 +117,7 @@ mod bench {
                 STOP.store(true, Ordering::Relaxed);
                 rounds
             });
-            deep::<PAD>(frames, &mut || watch(&mut gaps));
+            deep::<PAD>(frames, &mut || marked.below(&mut || watch(&mut gaps)));
             other.join().expect("no panic")
         });
         // The first gap that a handler could make: later ones belong to whatever else runs here.
@@ -128,6 +131,11 @@ mod bench {
     const REPEATS: usize = 7;
 
     fn shape<const PAD: usize>(frames: usize, dropped: bool) {
+        shape_with::<PAD>(frames, &Marked::new(0, 0), dropped);
+    }
+
+    /// The same with async functions below those frames.
+    fn shape_with<const PAD: usize>(frames: usize, marked: &Marked, dropped: bool) {
         let mut limits = CaptureLimits::default();
         limits.stack = 1 << 20;
         limits.answer = 1_000_000_000;
@@ -143,14 +151,15 @@ mod bench {
         };
         let mut columns = [const { Vec::new() }; 6];
         for _ in 0..REPEATS {
-            let nothing = measure::<PAD>(frames, || (), || signal_and_wait(libc::SIGUSR1));
-            let captured = measure::<PAD>(frames, prepare, || {
+            let nothing = measure::<PAD>(frames, marked, || (), || signal_and_wait(libc::SIGUSR1));
+            let captured = measure::<PAD>(frames, marked, prepare, || {
                 let images = ImageTable::enter();
                 if let Ok(captured) = capturer.capture(main, &images) {
                     bytes = captured.bytes;
                 }
             });
-            let unwinding = measure::<PAD>(frames, prepare, || signal_and_wait(libc::SIGUSR2));
+            let unwinding =
+                measure::<PAD>(frames, marked, prepare, || signal_and_wait(libc::SIGUSR2));
             let copy = copy(bytes as usize);
             let shared = copy_of_shared(bytes as usize);
             let over = captured.saturating_sub(nothing);
@@ -164,8 +173,9 @@ mod bench {
             column[REPEATS / 2] as f64 / 1000.0
         });
         println!(
-            "| {frames} | {:.0} | {} | {nothing:.2} | {captured:.2} | {unwinding:.2} | {copy:.2} \
+            "| {frames} | {} | {:.0} | {} | {nothing:.2} | {captured:.2} | {unwinding:.2} | {copy:.2} \
              | {shared:.2} | {:.2} | {:.2} | {:.2} |",
+            marked.callers(),
             bytes as f64 / 1024.0,
             if dropped { "dropped" } else { "warm" },
             captured / nothing,
@@ -284,11 +294,11 @@ mod bench {
             there_and_back()
         );
         println!(
-            "| frames | stack KiB | tables | empty handler µs | capture µs | unwinding in the \
+            "| frames | async callers | stack KiB | tables | empty handler µs | capture µs | unwinding in the \
              handler µs | memcpy µs | memcpy, shared µs | capture / empty | over / memcpy | over / \
              shared |"
         );
-        println!("| --: | --: | --- | --: | --: | --: | --: | --: | --: | --: | --: |");
+        println!("| --: | --: | --: | --- | --: | --: | --: | --: | --: | --: | --: | --: |");
         shape::<64>(10, false);
         shape::<64>(64, false);
         shape::<200>(64, false);
@@ -299,6 +309,9 @@ mod bench {
         shape::<52000>(10, false);
         shape::<8100>(64, false);
         shape::<1650>(300, false);
+        for (frames, callers) in [(1, 1), (1, 8), (1, 64), (8, 8), (1, 512), (16, 64)] {
+            shape_with::<64>(64, &Marked::new(frames, callers), false);
+        }
     }
 }
 

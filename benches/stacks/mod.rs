@@ -1,6 +1,9 @@
 //! Stacks to unwind: as many frames as asked for, of many functions, as deep as asked for.
 #![allow(dead_code, reason = "each bench uses some of it")]
 
+#[cfg(target_os = "linux")]
+pub mod marked;
+
 use std::hint::black_box;
 
 /// Calls `then` with so many frames of functions below that are not inlined, each with `PAD` bytes

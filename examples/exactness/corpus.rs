@@ -1,5 +1,6 @@
 //! The programs: sources in `testdata/exactness`, and how each is built.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -146,6 +147,51 @@ pub fn all() -> Vec<Corpus> {
             ],
         },
         Corpus {
+            name: "Swift",
+            checked: 2,
+            in_table: true,
+            compiler: "clang",
+            source: "../swift/run.c",
+            library: None,
+            options: &[
+                &["-O1", KEEP, MARKED, "-DMAIN", "frames-O.o"],
+                &["-O1", KEEP, MARKED, "-DMAIN", "frames-Onone.o"],
+            ],
+        },
+        Corpus {
+            name: "contexts",
+            checked: 1,
+            in_table: true,
+            compiler: "gcc",
+            source: "contexts.c",
+            library: None,
+            options: &[&["-O2", OMIT], &["-O0", KEEP]],
+        },
+        Corpus {
+            name: "kept stack pointers",
+            checked: 1,
+            in_table: true,
+            compiler: "gcc",
+            source: "kept.s",
+            library: None,
+            options: &[&[]],
+        },
+        Corpus {
+            name: "compilers' jumps",
+            checked: 2,
+            in_table: true,
+            compiler: "gcc",
+            source: "jumps.c",
+            library: None,
+            options: &[
+                &["-O2", OMIT],
+                &["-O2", OMIT, "-mfunction-return=thunk"],
+                &["-O0", KEEP],
+                &["-O0", KEEP, "-mfunction-return=thunk"],
+                &["-Os", OMIT],
+            ],
+        },
+        Corpus {
             name: "shapes",
             checked: 1,
             in_table: false,
@@ -210,12 +256,18 @@ impl Corpus {
         for (options, number) in self.options.iter().zip(0..count) {
             let program = folder.join(format!(
                 "{}-{}-{number}",
-                self.name.replace([' ', ','], ""),
-                self.source
+                self.name.replace([' ', ',', '\''], ""),
+                self.source.replace('/', "")
             ));
             let mut command = Command::new(self.compiler);
+            // Objects by a compiler that is not at hand lie beside the source.
+            let beside = source.join(self.source).with_file_name("");
+            let option = |option: &&str| match option.ends_with(".o") {
+                true => beside.join(option).into_os_string(),
+                false => OsString::from(option),
+            };
             command
-                .args(*options)
+                .args(options.iter().map(option))
                 .arg(source.join(self.source))
                 .arg("-o")
                 .arg(&program);

@@ -4,9 +4,12 @@
 //! `cargo run --release --example exactness` writes the table into `docs/measured/exactness.md`; with
 //! `--check` it runs the small corpora alone and fails where they miss what the table promises; with
 //! `--blocked` it judges walks that know the program counter and the stack pointer alone; with
-//! `--command -- PROGRAM ARGUMENTS` it runs any program, and prints its rows.
+//! `--command -- PROGRAM ARGUMENTS` it runs any program, and prints its rows; with `--arm64` it steps async frames on
+//! arm64, which needs `clang`, `qemu-aarch64` and Debian's `libc6-dev-arm64-cross`.
 //! It needs `gcc`, `g++`, `gfortran` and `rustc`, Linux, and x86_64.
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod arm64;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod corpus;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -38,7 +41,11 @@ fn main() -> std::process::ExitCode {
         .filter(|word| !word.starts_with("--"))
         .map(String::as_str)
         .collect();
-    match run(check, blocked, verbose, &only) {
+    let done = match words.iter().any(|word| word == "--arm64") {
+        true => on_arm64(),
+        false => run(check, blocked, verbose, &only),
+    };
+    match done {
         Ok(true) => std::process::ExitCode::SUCCESS,
         Ok(false) => std::process::ExitCode::FAILURE,
         Err(error) => {
@@ -107,6 +114,15 @@ fn run(
         table.write(DOCUMENT)?;
     }
     Ok(true)
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn on_arm64() -> Result<bool, Box<dyn std::error::Error>> {
+    let folder = std::env::temp_dir().join(format!("exactness-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let good = arm64::run(&folder);
+    std::fs::remove_dir_all(&folder)?;
+    good
 }
 
 /// Any program: `[--stride N] [--most N] -- PROGRAM ARGUMENTS`. Each N-th instruction is judged (61), of at

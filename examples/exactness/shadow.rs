@@ -43,9 +43,9 @@ impl Shadow {
     }
 
     /// The program stands at this stack pointer now: what lies below it on the same stack is gone.
-    /// Returns whether anything was. On a stack that was not seen before, of a coroutine that begins, the word
-    /// that it returns to counts as put there by a call; where that is 0, the function itself has taken another stack
-    /// and goes on. `word` reads memory.
+    /// Returns whether anything was, or another stack was taken. On a stack that was not seen before, of a coroutine
+    /// that begins, the word that it returns to counts as put there by a call; where that is 0, the function itself has
+    /// taken another stack and goes on. `word` reads memory.
     pub fn at(&mut self, sp: u64, word: impl Fn(u64) -> u64) -> bool {
         let before = self.entries.len();
         // A handler that is left by a jump shows by the interrupted stack pointer's being passed.
@@ -62,31 +62,33 @@ impl Shadow {
             self.entries.pop();
         }
         let gone = self.entries.len() < before;
-        self.switch(sp, word);
-        gone
+        self.switch(sp, word) || gone
     }
 
-    /// To the stack that the stack pointer is on, without a call or a signal.
-    fn switch(&mut self, sp: u64, word: impl Fn(u64) -> u64) {
+    /// To the stack that the stack pointer is on, without a call or a signal; returns whether that is another one.
+    fn switch(&mut self, sp: u64, word: impl Fn(u64) -> u64) -> bool {
         let is_on = |entries: &[Entry]| match entries.last() {
             Some(Entry::Call { slot, .. } | Entry::Signal { slot, .. }) => same_stack(*slot, sp),
             None => false,
         };
         // Above its first call the program's own stack is empty.
         if is_on(&self.entries) || self.entries.is_empty() {
-            return;
+            return false;
         }
         let seen = self.parked.iter().position(|entries| is_on(entries));
         let new = match (seen, word(sp)) {
             (Some(index), _) => self.parked.swap_remove(index),
-            (None, _) if self.moved.is_some_and(|moved| same_stack(moved, sp)) => return,
+            (None, _) if self.moved.is_some_and(|moved| same_stack(moved, sp)) => {
+                return false;
+            }
             (None, 0) => {
                 self.moved = Some(sp);
-                return;
+                return false;
             }
             (None, target) => vec![Entry::Call { slot: sp, target }],
         };
         self.parked.push(std::mem::replace(&mut self.entries, new));
+        true
     }
 
     /// The true chain of a function that has left its stack behind and is about to jump to

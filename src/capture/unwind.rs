@@ -12,6 +12,7 @@
     )
 )]
 
+mod ahead;
 mod extended;
 mod frame;
 mod guess;
@@ -27,6 +28,7 @@ mod state;
 use std::ops::Range;
 
 use extended::Left;
+use guess::ByCode;
 use state::WalkState;
 
 use super::cfi::{Fault, RowContext};
@@ -394,7 +396,7 @@ impl Walk<'_, dyn Memory + '_> {
     fn lower_confidence(&mut self) {
         if self.given == 2 && self.exact && self.way == Way::Short {
             let before = std::mem::replace(&mut self.state, WalkState::new(&self.initial, true));
-            if self.leave_by_code() != Ok(true) {
+            if self.leave_by_code() != Ok(ByCode::Left) {
                 self.state = before;
             }
             self.here = self.rule_here();

@@ -23,6 +23,8 @@ mod masked;
 mod random;
 #[cfg(target_os = "linux")]
 mod soak;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod swift;
 #[cfg(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")

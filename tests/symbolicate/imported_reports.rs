@@ -294,6 +294,34 @@ fn an_exception_of_kscrash_begins_with_a_return_address() {
     }
 }
 
+/// KSCrash 2.6 takes them from libc's `backtrace_async`: frames of the stack, each 1 after the address at which its
+/// function resumes, which is where a part of an async function begins.
+#[test]
+fn async_callers_of_kscrash_are_looked_up_where_they_resume() {
+    let resumes = [
+        (0x724, "render_receipt"),
+        (0x6f0, "discount"),
+        (0x658, "till_total"),
+    ];
+    let mut report: serde_json::Value = serde_json::from_slice(&bytes("kscrash.json")).unwrap();
+    let stack = &mut report["crash"]["threads"][1]["backtrace"]["contents"];
+    let stack = stack.as_array_mut().unwrap();
+    stack.truncate(1);
+    for (offset, _) in resumes {
+        let mut frame = stack[0].clone();
+        let image = frame["object_addr"].as_u64().unwrap();
+        frame["instruction_addr"] = (image + offset + 1).into();
+        stack.push(frame);
+    }
+    let reading = import::read(report.to_string().as_bytes()).unwrap();
+    let found = symbolicated_readings(reading).remove(0);
+    let callers = found.threads[1].frames.iter().skip(1);
+    let functions: Vec<_> = callers
+        .map(|frame| frame.frames.last().unwrap().function.as_deref().unwrap())
+        .collect();
+    assert_eq!(functions, resumes.map(|(_, name)| name));
+}
+
 #[test]
 fn what_is_not_understood_is_kept() {
     let ips = &symbolicated("crash.ips")[0].report;

@@ -75,6 +75,12 @@ impl FoundRow<'_> {
             .is_some_and(|(register, _)| register != arch.sp() && register != arch.fp())
     }
 
+    /// Returns true if the row is that of another frame, whose registers lie in memory: `setcontext` loads them.
+    pub(crate) fn is_of_context(&self, arch: Arch) -> bool {
+        let sp = self.row.register(Register(arch.sp() as u16));
+        self.changes_stack(arch) && matches!(sp, Some(RegisterRule::Offset(_)))
+    }
+
     /// Returns the caller's registers that are uncertain, as bits, given the ones that are uncertain here.
     pub(crate) fn uncertain_behind(&self, arch: Arch, uncertain: u64) -> u64 {
         let restores = self.restores_context();

@@ -40,6 +40,10 @@ pub(super) struct FrameState {
     if_equal: Option<i32>,
     /// The table by which a jump goes.
     pub(super) table: Option<u32>,
+    /// True right behind a call.
+    is_behind_call: bool,
+    /// True once sp was moved down right behind a call: that may have been by as much as the callee had popped.
+    may_have_popped: bool,
     /// True once an epilogue has begun.
     pub(super) left: bool,
     /// True once the caller's frame pointer or the return address has been overwritten with another frame's: by
@@ -84,6 +88,8 @@ impl FrameState {
             saved_fp,
             if_equal: None,
             table: None,
+            is_behind_call: false,
+            may_have_popped: false,
             left: false,
             restored: false,
             stored: false,
@@ -225,6 +231,7 @@ impl FrameState {
     /// Follows one instruction, which lies at `at`, and returns what runs next, as far as the frame tells.
     pub(super) fn follow(&mut self, i: &Instruction, at: u64) -> Successor {
         let equal = self.if_equal.take();
+        let is_behind_call = std::mem::take(&mut self.is_behind_call);
         match i.next {
             Successor::Behind => {
                 let sp = self.sp();
@@ -235,9 +242,13 @@ impl FrameState {
                 {
                     self.set(register, RegisterState::Unknown);
                 }
-                self.left |= self.sp().zip(sp).is_some_and(|(now, before)| now < before);
+                let moved = self.sp().zip(sp);
+                self.left |= moved.is_some_and(|(now, before)| now < before);
+                self.may_have_popped |=
+                    is_behind_call && moved.is_some_and(|(now, before)| now > before);
             }
             Successor::Call(_) => {
+                self.is_behind_call = true;
                 let preserved = cfi::preserved(self.arch) | 1 << self.arch.sp();
                 for register in 0..COUNT as u8 {
                     let is_lr = usize::from(register) == self.arch.return_address();
@@ -352,7 +363,8 @@ impl FrameState {
     fn load(&mut self, to: [Option<u8>; 2], from: MemoryOperand) {
         let (sp, fp) = (self.arch.sp() as u8, self.arch.fp() as u8);
         let lr = self.arch.return_address() as u8;
-        if from.base == sp && self.sp().is_none() && self.fp().is_some() {
+        let is_unsure = self.sp().is_none() || self.may_have_popped;
+        if from.base == sp && is_unsure && self.fp().is_some() {
             // Compilers load the frame pointer from nowhere but where it was saved.
             let saved = match to {
                 [Some(first), _] if first == fp => self.saved_fp,

@@ -102,9 +102,19 @@ impl<'m> Machine<'m> {
         known
     }
 
-    /// Goes past a call of which nothing is known.
-    pub(crate) fn pass_call(&mut self) {
-        self.forget(!(cfi::preserved(self.arch) | 1 << self.arch.sp()));
+    /// Goes past a call whose callee keeps what a call preserves, and writes these registers alone.
+    pub(crate) fn pass_call(&mut self, writes: u64) {
+        self.forget(writes & !(cfi::preserved(self.arch) | 1 << self.arch.sp()));
+    }
+
+    /// The address from which an instruction loads a register, if it does; `Some(None)` if that is not known.
+    pub(crate) fn loads_from(&self, i: &Instruction, register: u8) -> Option<Option<u64>> {
+        let loads = i.ops.iter().find_map(|op| match op {
+            Op::Load(to, from) if to.contains(&Some(register)) => Some(self.address(*from)),
+            _ => None,
+        });
+        let is_unknown = i.clobbers >> register & 1 == 1;
+        loads.or_else(|| is_unknown.then_some(None))
     }
 
     fn forget(&mut self, bits: u64) {
@@ -139,7 +149,7 @@ impl<'m> Machine<'m> {
     }
 
     /// A word that was written here, or else that of memory; unknown where only some of its bytes were written.
-    fn load(&mut self, address: u64) -> Option<u64> {
+    pub(crate) fn load(&mut self, address: u64) -> Option<u64> {
         let near = |at: u64| at.wrapping_sub(address).wrapping_add(7) < 15;
         for back in 1..=self.count.min(WRITTEN) {
             let (at, value) = *self.written.get((self.count - back) % WRITTEN)?;

@@ -23,7 +23,8 @@ use labels::{Labelled, call_piece};
 pub(crate) use labels::{falls_in, gives_link_back};
 pub(crate) use machine::{Machine, jump_target};
 pub(crate) use straight::{
-    any_return, beginnings, behind_epilogue, moves, moves_by_numbers, moves_with,
+    any_return, beginnings, behind_epilogue, jumps, moves, moves_by_numbers, moves_with,
+    takes_stack,
 };
 use straight::{last_block, loses_stack, straight};
 

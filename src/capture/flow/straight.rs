@@ -100,6 +100,34 @@ pub(crate) fn moves_with(
     true
 }
 
+/// Most instructions between the one that takes another frame's stack pointer and the jump there.
+const TO_JUMP: usize = 4;
+
+/// Returns true if code jumps by a register or memory after a few instructions.
+pub(crate) fn jumps(code: Code<'_>) -> bool {
+    let mut ahead = instructions(code, code.start).take(TO_JUMP);
+    let last = ahead.find(|(_, i)| i.next != Successor::Behind);
+    last.is_some_and(|(_, i)| i.next == Successor::ByPc)
+}
+
+/// Returns true if x86_64 code that is read up to `pc` has loaded a stack pointer from memory out of its frame, with no
+/// branch since.
+pub(crate) fn takes_stack(code: Code<'_>, pc: u64) -> bool {
+    let (sp, fp) = (code.arch.sp() as u8, code.arch.fp() as u8);
+    let is_own = |op: &Op| match op {
+        Op::Set(to, _) => *to == sp,
+        Op::Load(to, from) => to.contains(&Some(sp)) && [sp, fp].contains(&from.base),
+        _ => false,
+    };
+    let (mut taken, mut end) = (false, code.start);
+    for (at, i) in instructions(code, code.start) {
+        end = at.wrapping_add(i.length);
+        let takes = i.writes(sp) && !i.ops.iter().any(is_own);
+        taken = i.next == Successor::Behind && (taken || takes);
+    }
+    taken && end == pc
+}
+
 /// Most returns of a function that are searched for.
 const RETURNS: usize = 32;
 

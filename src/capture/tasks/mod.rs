@@ -16,7 +16,7 @@ pub(crate) use notes::note;
 const MARK: u64 = 1 << 60;
 
 /// The lowest bit that no address has.
-const ADDRESS_BITS: u32 = 48;
+pub(crate) const ADDRESS_BITS: u32 = 48;
 
 /// A frame of a walk whose function has an async context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

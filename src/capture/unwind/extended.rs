@@ -27,9 +27,8 @@ const SAVES: [&[u8]; 2] = [b"\x41\x56", b"\x6a\x00"];
 /// `or (symbol),%rbp`: the bit as the system that runs wants it, which may be 0.
 const SETS_AS_WANTED: &[u8] = b"\x48\x0b\x2d";
 
-/// Count of the arm64 instructions between the one that sets or clears the bit and the one that stores or has loaded
-/// the register.
-const NEAR: u64 = 4;
+/// Most arm64 instructions of a prologue or an epilogue: saved registers are stored and loaded in between.
+const NEAR: u64 = 32;
 
 /// Bytes at the beginning of a function in which it sets the bit.
 const PROLOGUE: usize = 48;
@@ -60,8 +59,11 @@ impl Walk<'_, dyn Memory + '_> {
             return;
         };
         let in_register = left.exact && left.fp == self.state.fp;
+        // The code has loaded it and cleared the bit; the row still leads to where it was saved.
+        let is_cleared = left.exact && left.fp == fp;
         let found = match self.saved_at(left) {
             _ if in_register => self.of_register(left.pc),
+            _ if is_cleared => Some(AsyncFrame::Unknown),
             Some(slot) if self.has_context(slot, left) => Some(AsyncFrame::Saved(slot)),
             _ => None,
         };
@@ -84,8 +86,16 @@ impl Walk<'_, dyn Memory + '_> {
     fn has_context(&mut self, slot: u64, left: Left) -> bool {
         match self.memory.read(slot.wrapping_sub(8)) {
             Ok(0) => self.sets_mark(left),
-            Ok(context) => tasks::is_context(self.images.strip(context)),
+            Ok(context) => tasks::is_context(context & self.address_bits()),
             Err(_) => false,
+        }
+    }
+
+    /// The bits of an address of data. Those of code may be fewer, in a program that is linked low.
+    fn address_bits(&self) -> u64 {
+        match self.arch {
+            Arch::X86_64 => u64::MAX,
+            Arch::Arm64 => (1 << tasks::ADDRESS_BITS) - 1,
         }
     }
 
@@ -235,25 +245,41 @@ fn around(images: &Images, arch: Arch, pc: u64) -> Option<Around> {
                 at(0, CLEARS.len()) == CLEARS,
             )
         }
-        Arch::Arm64 => {
-            let near = |at: &[u8], test: fn(u32) -> bool| words(at).next().is_some_and(test);
-            (
-                (1..=NEAR).any(|back| near(at(back.wrapping_mul(4), 4), sets)),
-                (0..NEAR).any(|ahead| {
-                    near(
-                        code_at(images, pc.wrapping_add(ahead.wrapping_mul(4)), 0, 4)
-                            .unwrap_or_default(),
-                        clears,
-                    )
-                }),
-            )
-        }
+        Arch::Arm64 => (is_set_before(images, pc), is_cleared_ahead(images, pc)),
     };
     match (before, after) {
         (_, true) => Some(Around::Epilogue),
         (true, false) => Some(Around::Prologue),
         _ => None,
     }
+}
+
+/// Returns true if arm64 code before `pc` sets the bit, and the frame pointer is the same since then.
+fn is_set_before(images: &Images, pc: u64) -> bool {
+    let mut before =
+        (1..=NEAR).map_while(|back| word_at(images, pc.checked_sub(back.wrapping_mul(4))?));
+    before
+        .find(|word| sets(*word) || !keeps_fp(*word))
+        .is_some_and(sets)
+}
+
+/// Returns true if arm64 code at or after `pc` clears the bit before it loads the frame pointer.
+fn is_cleared_ahead(images: &Images, pc: u64) -> bool {
+    let mut ahead =
+        (0..NEAR).map_while(|ahead| word_at(images, pc.checked_add(ahead.wrapping_mul(4))?));
+    ahead
+        .find(|word| clears(*word) || !keeps_fp(*word))
+        .is_some_and(clears)
+}
+
+/// Returns true for an arm64 instruction that leaves the frame pointer as it is, and runs into the next one.
+fn keeps_fp(instruction: u32) -> bool {
+    let i = lift(Arch::Arm64, &instruction.to_le_bytes(), 0);
+    i.is_some_and(|i| i.next == Successor::Behind && !i.writes(Arch::Arm64.fp() as u8))
+}
+
+fn word_at(images: &Images, at: u64) -> Option<u32> {
+    words(code_at(images, at, 0, 4)?).next()
 }
 
 /// Bytes of code from a place before an address.
@@ -282,161 +308,4 @@ fn has(code: &[u8], what: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::capture::tests::{arm64, bytes_of, image, x86_64};
-    use crate::capture::{Registers, StackCopy, Unwinder};
-    use crate::report::model::{Found, WalkEnd};
-
-    const BASE: u64 = 0x5000_0000;
-    const MARK: u64 = 1 << 60;
-    /// The return addresses of the async function and of its caller, which both are in a function at 0x200.
-    const X86_64: [u64; 2] = [BASE + 0x209, BASE + 0x20e];
-    const ARM64: [u64; 2] = [BASE + 0x20c, BASE + 0x210];
-    /// The caller's frame pointer, its own caller's, and an async context.
-    const FP: u64 = 0x1080;
-    const CONTEXT: u64 = 0x6000_0040;
-
-    /// The frames of a walk from a function at 0x100 that a function with a frame pointer at 0x200 has called.
-    fn walk(
-        arch: Arch,
-        mut text: Vec<u8>,
-        registers: &Registers,
-        stack: &[u64],
-    ) -> (Vec<(u64, Found)>, Option<WalkEnd>) {
-        let calls = match arch {
-            Arch::X86_64 => {
-                x86_64("push %rbp; mov %rsp,%rbp; call .-0x104; call .-0x109; call .-0x10e; nop")
-            }
-            Arch::Arm64 => arm64(
-                "stp x29, x30, [sp, #-16]!; mov x29, sp; bl .-0x108; bl .-0x10c; bl .-0x110; nop; nop",
-            ),
-        };
-        text.resize(0x100, 0);
-        text.extend(calls);
-        let image =
-            image(arch, BASE, 0x100, text).with_function_starts(&[0x80, 0x02, 0x80, 0x02, 0]);
-        let images = Images::new(vec![image]);
-        let stack = bytes_of(stack);
-        let mut unwinder = Unwinder::new();
-        let mut walk = unwinder.walk(registers, &images, StackCopy::new(0x1000, &stack));
-        let frames = walk.by_ref().map(|frame| (frame.pc, frame.found)).collect();
-        (frames, walk.end())
-    }
-
-    /// A stack of 24 words from 0x1000, with some of them.
-    fn stack(words: &[(u64, u64)]) -> Vec<u64> {
-        let mut stack = vec![7; 24];
-        for (at, word) in words {
-            stack[(at - 0x1000) as usize / 8] = *word;
-        }
-        stack
-    }
-
-    fn is_whole(arch: Arch, frames: &[(u64, Found)], at: &str) {
-        let pcs: Vec<u64> = frames.iter().skip(1).map(|frame| frame.0).collect();
-        let callers = match arch {
-            Arch::X86_64 => X86_64,
-            Arch::Arm64 => ARM64,
-        };
-        assert_eq!(pcs, callers, "{arch:?} {at}");
-        let certain = frames
-            .iter()
-            .skip(1)
-            .all(|frame| frame.1 == Found::UnwindInfo);
-        assert!(certain, "{arch:?} {at}: {frames:x?}");
-    }
-
-    #[test]
-    fn each_instruction_of_an_x86_64_async_function_of_mach_o_has_its_callers() {
-        let code = x86_64(
-            "bts $60,%rbp; push %rbp; push %r14; lea 8(%rsp),%rbp; sub $8,%rsp; nop; add $16,%rsp; pop %rbp; \
-                    btr $60,%rbp; ret",
-        );
-        // Pushed from 0x1060 down; the caller's frame record is at FP.
-        let own = 0x1058;
-        let stack = stack(&[
-            (0x1060, X86_64[0]),
-            (own, FP | MARK),
-            (0x1050, CONTEXT),
-            (FP, 0),
-            (FP + 8, X86_64[1]),
-        ]);
-        let places = [
-            (0, 0x1060, FP),
-            (5, 0x1060, FP | MARK),
-            (6, own, FP | MARK),
-            (8, 0x1050, FP | MARK),
-            (13, 0x1050, own),
-            (17, 0x1048, own),
-            (18, 0x1048, own),
-            (22, own, own),
-            (23, 0x1060, FP | MARK),
-            (28, 0x1060, FP),
-        ];
-        for (at, sp, fp) in places {
-            let registers = Registers::x86_64(BASE + 0x100 + at, sp, fp);
-            let (frames, _) = walk(Arch::X86_64, code.clone(), &registers, &stack);
-            is_whole(Arch::X86_64, &frames, &format!("at {at}"));
-        }
-    }
-
-    #[test]
-    fn each_instruction_of_an_arm64_async_function_of_mach_o_has_its_callers() {
-        let code = arm64(
-            "orr x29, x29, #0x1000000000000000; sub sp, sp, #0x30; stp x29, x30, [sp, #0x20]; \
-                    str x22, [sp, #0x18]; add x29, sp, #0x20; nop; ldp x29, x30, [sp, #0x20]; \
-                    and x29, x29, #0xefffffffffffffff; add sp, sp, #0x30; ret",
-        );
-        let (below, own, above) = (0x1030, 0x1050, 0x1060);
-        let stack = stack(&[
-            (own, FP | MARK),
-            (own + 8, ARM64[0]),
-            (own - 8, CONTEXT),
-            (FP, 0),
-            (FP + 8, ARM64[1]),
-        ]);
-        let places = [
-            (above, FP),
-            (above, FP | MARK),
-            (below, FP | MARK),
-            (below, FP | MARK),
-            (below, FP | MARK),
-            (below, own),
-            (below, own),
-            (below, FP | MARK),
-            (below, FP),
-            (above, FP),
-        ];
-        for ((sp, fp), at) in places.into_iter().zip((0..).step_by(4)) {
-            let registers = Registers::arm64(BASE + 0x100 + at, sp, fp, ARM64[0]);
-            let (frames, _) = walk(Arch::Arm64, code.clone(), &registers, &stack);
-            is_whole(Arch::Arm64, &frames, &format!("at {at}"));
-        }
-    }
-
-    #[test]
-    fn a_plain_frame_pointer_that_has_the_bit_by_chance_ends_the_walk() {
-        let code =
-            x86_64("push %rbp; mov %rsp,%rbp; sub $16,%rsp; nop; add $16,%rsp; pop %rbp; ret");
-        let at = |pc: u64, sp: u64, fp: u64, words: &[(u64, u64)]| {
-            let registers = Registers::x86_64(BASE + 0x100 + pc, sp, fp);
-            walk(Arch::X86_64, code.clone(), &registers, &stack(words)).0
-        };
-        let record = [(0x1060, X86_64[0]), (FP, 0), (FP + 8, X86_64[1])];
-        let with = |saved: u64, below: u64| {
-            let mut words = record.to_vec();
-            words.extend([(0x1058, saved), (0x1050, below)]);
-            words
-        };
-        // Below a saved one is no context, or what is above the address is more than the bit.
-        assert_eq!(at(8, 0x1048, 0x1058, &with(FP, CONTEXT)).len(), 3);
-        assert_eq!(at(8, 0x1048, 0x1058, &with(FP | MARK, 7)).len(), 2);
-        assert_eq!(at(8, 0x1048, 0x1058, &with(FP | MARK, 0)).len(), 2);
-        assert_eq!(at(8, 0x1048, 0x1058, &with(FP | 3 << 60, CONTEXT)).len(), 2);
-        // A frame's own, and a caller's that the function leaves as it is.
-        assert_eq!(at(8, 0x1048, 0x1058 | MARK, &with(FP, CONTEXT)).len(), 1);
-        assert_eq!(at(0, 0x1060, FP | MARK, &record).len(), 2);
-        assert_eq!(at(0, 0x1060, FP, &record).len(), 3);
-    }
-}
+mod tests;

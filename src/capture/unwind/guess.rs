@@ -1,11 +1,22 @@
 //! Leaving code that has no unwind information.
 
-use super::scan::{StopPlace, cfa_by_call, is_behind_call, to_return};
+use super::ahead::{Ahead, to_return};
+use super::scan::{StopPlace, cfa_by_call, is_behind_call};
 use super::{Walk, end_of};
 use crate::capture::cfi;
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
 use crate::report::model::{Found, WalkEnd};
+
+/// What the code ahead has made of a walk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ByCode {
+    /// The frame is left.
+    Left,
+    /// The walk stays, and the frame pointer is not this frame's.
+    LosesStack,
+    Stays,
+}
 
 impl Walk<'_, dyn Memory + '_> {
     /// Without unwind information: the return address where the code ahead will find it, or where
@@ -17,7 +28,11 @@ impl Walk<'_, dyn Memory + '_> {
         if self.is_signal_trampoline(image) {
             return self.leave_by_signal_frame();
         }
-        if self.leave_by_code()? || self.leave_by_call(image)? {
+        if self.arch == Arch::X86_64 && !self.state.exact && self.begins_without_caller() {
+            return Err(WalkEnd::Root);
+        }
+        let by_code = self.leave_by_code()?;
+        if by_code == ByCode::Left || self.leave_by_call(image)? {
             return Ok(());
         }
         if self.state.exact && (arch == Arch::X86_64 || self.knows(arch.return_address())) {
@@ -35,6 +50,10 @@ impl Walk<'_, dyn Memory + '_> {
         if !self.knows(arch.fp()) {
             return self.lack();
         }
+        // It would be the frame pointer of a caller, which would be skipped.
+        if by_code == ByCode::LosesStack {
+            return Err(WalkEnd::NoUnwindInfo);
+        }
         let aligned = fp != 0 && fp % 8 == 0 && fp >= sp;
         if !aligned {
             return Err(WalkEnd::NoUnwindInfo);
@@ -51,25 +70,58 @@ impl Walk<'_, dyn Memory + '_> {
         Ok(())
     }
 
-    /// x86_64: to where the code ahead will return, if that leads behind a call in known code; whether
-    /// it does.
-    pub(super) fn leave_by_code(&mut self) -> Result<bool, WalkEnd> {
-        let arch = self.arch;
-        let before = (&self.state.all(), self.state.known | self.three());
-        if arch == Arch::X86_64
-            && let Some(found) = to_return(self.images, before, &mut self.memory, &mut self.budget)
-            && let Ok(target) = self.memory.read(found.slot)
-            && is_behind_call(self.images, arch, target)
-            && self
-                .check_advance(found.slot.wrapping_add(8), false)
-                .is_ok()
-        {
-            self.state.set_all(found.registers);
-            self.arrive(target, found.slot.wrapping_add(8), Found::LinkRegister)?;
-            self.state.known = found.known & cfi_preserved(arch);
-            return Ok(true);
+    /// x86_64: to where the code ahead will return, if that leads behind a call in known code, or to where a function
+    /// begins: a context that begins is entered by a return.
+    pub(super) fn leave_by_code(&mut self) -> Result<ByCode, WalkEnd> {
+        if self.arch != Arch::X86_64 {
+            return Ok(ByCode::Stays);
         }
-        Ok(false)
+        let before = (&self.state.all(), self.state.known | self.three());
+        let found = match to_return(self.images, before, &mut self.memory, &mut self.budget) {
+            Ahead::Returns(found) => found,
+            Ahead::LosesStack => return Ok(ByCode::LosesStack),
+            Ahead::Unknown => return Ok(ByCode::Stays),
+        };
+        let Some(target) = found.target else {
+            return Ok(ByCode::Stays);
+        };
+        let sp = found.slot.wrapping_add(8);
+        let returns = is_behind_call(self.images, self.arch, target);
+        let enters = !returns && self.state.exact && self.is_entry(target);
+        if !(returns || enters) || self.check_advance(sp, false).is_err() {
+            return Ok(ByCode::Stays);
+        }
+        // Helpers of assembly are called with registers that calls do not preserve.
+        let known = match self.state.exact {
+            true => found.known,
+            false => found.known & cfi_preserved(self.arch),
+        };
+        self.state.set_all(found.registers);
+        self.arrive(target, sp, Found::LinkRegister)?;
+        self.state.known = known;
+        if enters {
+            self.state.found = Found::Context;
+            self.state.exact = true;
+        }
+        Ok(ByCode::Left)
+    }
+
+    /// Returns true if a function begins at the return address, which no call has put there: a context that was made
+    /// begins so, as glibc's does with `__start_context`.
+    fn begins_without_caller(&mut self) -> bool {
+        let pc = self.state.pc;
+        !is_behind_call(self.images, self.arch, pc) && self.is_entry(pc)
+    }
+
+    /// Returns true if a function with call frame information begins at an address.
+    fn is_entry(&mut self, address: u64) -> bool {
+        let image = self.images.find(address);
+        let image = image.and_then(|index| self.images.get(index));
+        let context = &mut self.unwinder.context;
+        image.is_some_and(|image| {
+            let cfi = image.cfi.as_ref();
+            cfi.is_some_and(|cfi| cfi.is_entry(image.svma(address), context))
+        })
     }
 
     /// x86_64: to where the call has come from that leads to a beginning before here; whether there is one.

@@ -93,13 +93,18 @@ impl Walk<'_, dyn Memory + '_> {
         };
         uncertain = row.uncertain_behind(arch, uncertain);
         // About to change to another frame's stack, but not yet there: the caller is still its own.
-        let changes =
-            matches!(outcome, RowOutcome::Jump(_)) || (installs && row.changes_stack(arch));
-        if changes
-            && self.state.exact
-            && registers.sp() != sp
-            && let Some((cfa, _)) = by_instructions(&mut self.memory, &mut self.budget)
-        {
+        let of_context = row.is_of_context(arch);
+        let changes = of_context
+            || matches!(outcome, RowOutcome::Jump(_))
+            || (installs && row.changes_stack(arch));
+        let own = match changes && self.state.exact && registers.sp() != sp {
+            true => by_instructions(&mut self.memory, &mut self.budget),
+            false => None,
+        };
+        if own.is_none() && of_context {
+            found = Found::LinkRegister;
+        }
+        if let Some((cfa, _)) = own {
             let slot = cfa.wrapping_sub(8);
             return_address = self.memory.read(slot).map_err(Fault::Missing)?;
             registers = self.state.all();

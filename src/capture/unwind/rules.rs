@@ -4,8 +4,11 @@
 //! own (LuaJIT, GHC) enter it by assembly whose one row holds behind its prologue. On the way in and out it leads
 //! anywhere, at times behind a call in known code.
 
+use super::guess::ByCode;
+use super::scan::is_behind_call;
 use super::{Unwinder, Walk, extended};
 use crate::capture::flow::{self, Code};
+use crate::capture::instructions::LONGEST;
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
@@ -14,6 +17,10 @@ use crate::report::model::WalkEnd;
 
 /// Most bytes of the code ahead that are examined.
 const AHEAD: usize = 96;
+
+/// Most bytes ahead of an indirect jump that ends a `longjmp`, and from its function's beginning.
+const JUMP: usize = 24;
+const REACH: usize = 1 << 16;
 
 impl Walk<'_, dyn Memory + '_> {
     /// The rule and the image of where the state stands.
@@ -48,11 +55,7 @@ impl Walk<'_, dyn Memory + '_> {
                 let extended = extended::rule_of_elf(image, self.arch, address);
                 match extended.filter(|_| self.state.exact && found.frame_rule().is_some()) {
                     Some(rule) => RuleWord::new(rule, RuleSource::Instructions),
-                    None if self.state.exact
-                        && self.is_constant_over_moves(image, found.rule()) =>
-                    {
-                        RuleWord::new(found.rule().guessed(), RuleSource::Instructions)
-                    }
+                    None if self.state.exact => self.checked_by_code(image, found),
                     None => found,
                 }
             }
@@ -61,6 +64,58 @@ impl Walk<'_, dyn Memory + '_> {
         let known = KnownRule::new(word, index);
         self.unwinder.cache.insert(address, known);
         known
+    }
+
+    /// The rule at the instruction where the walk begins, as far as that instruction and those around it agree.
+    fn checked_by_code(&mut self, image: &LoadedImage, found: RuleWord) -> RuleWord {
+        let rule = found.rule();
+        let returns = Rule::frame(Base::Sp, 8, Some(-8), None);
+        match returns {
+            Some(returns) if rule != Rule::Nothing && !is_left(rule) && self.is_at_return() => {
+                RuleWord::new(returns, RuleSource::Instructions)
+            }
+            _ if self.is_about_to_jump(image) => {
+                RuleWord::new(Rule::RestoredContext, RuleSource::Instructions)
+            }
+            _ if self.is_constant_over_moves(image, rule) => {
+                RuleWord::new(rule.guessed(), RuleSource::Instructions)
+            }
+            _ => found,
+        }
+    }
+
+    /// Returns true at an x86_64 `ret` whose stack pointer leads behind a call: rows may count from before the last
+    /// instruction, as those of return thunks do.
+    fn is_at_return(&mut self) -> bool {
+        let (pc, sp) = (self.state.pc, self.state.sp);
+        let image = self
+            .images
+            .find(pc)
+            .and_then(|index| self.images.get(index));
+        let code = image.and_then(|image| image.instructions(pc, 1));
+        let target = (self.arch == Arch::X86_64 && code == Some(b"\xc3"))
+            .then(|| self.memory.read(sp).ok())
+            .flatten();
+        target.is_some_and(|target| is_behind_call(self.images, self.arch, target))
+    }
+
+    /// Returns true if x86_64 code has taken another frame's stack pointer and is about to jump there, as that of
+    /// GCC's `__builtin_longjmp` does.
+    fn is_about_to_jump(&mut self, image: &LoadedImage) -> bool {
+        let svma = image.svma(self.state.pc);
+        let ahead = image.instructions(self.state.pc, JUMP);
+        if !ahead.is_some_and(|ahead| flow::jumps(Code::of(self.arch, svma, ahead))) {
+            return false;
+        }
+        let context = &mut self.unwinder.context;
+        let part = image.cfi.as_ref().and_then(|cfi| cfi.find(svma, context));
+        let Some(start) = part.map(|part| part.code.start) else {
+            return false;
+        };
+        let length = usize::try_from(svma.wrapping_sub(start)).unwrap_or(usize::MAX);
+        let code = (length < REACH).then(|| image.instructions(image.avma(start), length));
+        code.flatten()
+            .is_some_and(|code| flow::takes_stack(Code::of(self.arch, start, code), svma))
     }
 
     pub(super) fn rule_of_elf(&mut self, image: &LoadedImage, svma: u64) -> RuleWord {
@@ -104,7 +159,12 @@ impl Walk<'_, dyn Memory + '_> {
             if !moves {
                 cfi.set_follows_code(svma);
             }
-            return moves;
+            return moves
+                && !self.is_as_entered(
+                    code(part.start, length.saturating_add(LONGEST)),
+                    svma,
+                    rule,
+                );
         }
         let Some(code) = code(svma, AHEAD) else {
             return false;
@@ -115,13 +175,30 @@ impl Walk<'_, dyn Memory + '_> {
         })
     }
 
+    /// Returns true if the row is that of a function's first instruction, nothing has moved the stack pointer on the way
+    /// from there, and it leads behind a call: such is `swapcontext` up to where it takes the other stack.
+    fn is_as_entered(&mut self, code: Option<Code<'_>>, svma: u64, rule: Rule) -> bool {
+        let Some(code) = code.filter(|_| is_left(rule)) else {
+            return false;
+        };
+        let depth = self.unwinder.follower.depth(code, svma, false);
+        let is_entry = depth.is_some_and(|depth| depth.followed && depth.sp == 8);
+        let target = self.memory.read(self.state.sp).ok().filter(|_| is_entry);
+        target.is_some_and(|target| is_behind_call(self.images, self.arch, target))
+    }
+
     /// Leaves such an instruction by what the code ahead does, where that leads behind a call in known code;
     /// whether it does. A guess at an instruction of Mach-O comes from the code itself.
     pub(super) fn is_left_by_code(&mut self, image: Option<u32>) -> Result<bool, WalkEnd> {
         let image = image.and_then(|index| self.images.get(index));
         let of_rows = image.is_some_and(|image| !image.is_mach_o());
-        Ok(of_rows && self.state.exact && self.leave_by_code()?)
+        Ok(of_rows && self.state.exact && self.leave_by_code()? == ByCode::Left)
     }
+}
+
+/// Returns true for a rule by which the stack pointer leads to the return address.
+fn is_left(rule: Rule) -> bool {
+    matches!(rule, Rule::Frame(rule) if (rule.base, rule.cfa, rule.ra) == (Base::Sp, 1, Some(-1)))
 }
 
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
@@ -173,7 +250,9 @@ mod tests {
         // The row leads to a return address too, that of a frame further out.
         let words = [called, 1, 2, other, 0, 0, 0, other];
         assert_eq!(at(wedjat_test_constant, &words), guess);
-        assert_eq!(at(wedjat_test_constant_returns, &words), guess);
+        // At a return the stack pointer itself leads there.
+        let certain = Some((called, Found::UnwindInfo));
+        assert_eq!(at(wedjat_test_constant_returns, &words), certain);
         let words = [1, 2, 3, called, 4, 5, other];
         assert_eq!(at(wedjat_test_constant_body, &words), guess);
     }

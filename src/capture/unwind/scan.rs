@@ -1,23 +1,20 @@
 //! The stack layout of an x86_64 function as its instructions show it, where unwind information does not.
 //!
-//! It answers four questions: is an address behind a call, as return addresses are; the depth of a function in its frame, by
-//! its instructions since its beginning; the place of its return address, by its instructions until it returns; and its
-//! beginning, by the call that leads there.
+//! It answers three questions: is an address behind a call, as return addresses are; the depth of a function in its frame,
+//! by its instructions since its beginning; and its beginning, by the call that leads there.
 
 use std::ops::Range;
 
-use crate::capture::flow::{Code, Depth, Follower, Machine, moves_by_numbers};
+use crate::capture::flow::{Code, Depth, Follower, moves_by_numbers};
 use crate::capture::images::Images;
 use crate::capture::instructions::{Instruction, LONGEST, Successor, lift};
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
-use crate::capture::registers::{Arch, Registers};
+use crate::capture::registers::Arch;
 
 /// Most bytes that are examined from a function's beginning, and instructions until its first call.
 const BEFORE: u64 = 1 << 15;
 const BEHIND: usize = 512;
-/// Most instructions until its return: ciphers and codecs in assembly have loops that are unrolled over tens of KB.
-const TO_RETURN: usize = 1 << 14;
 
 /// Most beginnings of a function that are tried.
 const BEGINNINGS: u64 = 64;
@@ -155,7 +152,7 @@ fn depth_at(
 }
 
 /// The instruction at an avma.
-fn instruction(image: &LoadedImage, at: u64, budget: &mut u32) -> Option<Instruction> {
+pub(super) fn instruction(image: &LoadedImage, at: u64, budget: &mut u32) -> Option<Instruction> {
     *budget = budget.checked_sub(1)?;
     lift(Arch::X86_64, image.instructions(at, LONGEST)?, at)
 }
@@ -175,59 +172,12 @@ pub(super) fn first_call(image: &LoadedImage, start: u64, budget: &mut u32) -> O
     None
 }
 
-/// The return of a function, as its code will perform it.
-pub(super) struct Return {
-    /// Address of its return address slot.
-    pub(super) slot: u64,
-    /// The registers there, and the bits of those that are known.
-    pub(super) registers: Registers,
-    pub(super) known: u64,
-}
-
-/// Follows code from where these registers stand to its return, taking no branch and stepping over calls.
-pub(super) fn to_return(
-    images: &Images,
-    (registers, known): (&Registers, u64),
-    memory: &mut dyn Memory,
-    budget: &mut u32,
-) -> Option<Return> {
-    let mut at = registers.pc();
-    let image = images.get(images.find(at)?)?;
-    let mut machine = Machine::new(registers, known, memory);
-    for _ in 0..TO_RETURN {
-        let i = instruction(image, at, budget)?;
-        let behind = at.checked_add(i.length)?;
-        at = match i.next {
-            Successor::Behind | Successor::Branch { .. } => {
-                // It is a guess: what it may have written elsewhere does not end it.
-                let _ = machine.run(&i);
-                behind
-            }
-            Successor::Call(_) => {
-                machine.pass_call();
-                behind
-            }
-            Successor::Jump(to) => to,
-            // A jump to another function, which returns to this one's caller in its stead.
-            Successor::Return | Successor::ByPc => {
-                let (registers, known) = machine.result();
-                let slot = machine.get(Arch::X86_64.sp())?;
-                return Some(Return {
-                    slot,
-                    registers,
-                    known,
-                });
-            }
-            Successor::Stop => return None,
-        };
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::ahead::{Ahead, Return, to_return};
     use super::*;
     use crate::capture::memory::StackCopy;
+    use crate::capture::registers::Registers;
     use crate::capture::tests::{bytes_of, image, x86_64};
 
     const BASE: u64 = 0x40_0000;
@@ -253,6 +203,13 @@ mod tests {
     }
 
     const RETURN: u64 = BASE + 0x85;
+
+    fn found(images: &Images, at: &Registers, memory: &mut StackCopy<'_>) -> Option<Return> {
+        match to_return(images, (at, !0), memory, &mut { BUDGET }) {
+            Ahead::Returns(found) => Some(found),
+            _ => None,
+        }
+    }
 
     /// At 0x100, 0x107, 0x109, 0x10a, 0x10d, 0x111, 0x116, 0x11a and 0x11b.
     fn frame() -> Vec<u8> {
@@ -285,7 +242,7 @@ mod tests {
         for (pc, sp, fp) in places {
             let place = place(&images, BASE + pc, sp);
             let registers = Registers::x86_64(place.pc, sp, fp);
-            let found = to_return(&images, (&registers, !0), &mut memory, &mut { BUDGET }).unwrap();
+            let found = found(&images, &registers, &mut memory).unwrap();
             assert_eq!(
                 (found.slot, found.registers.fp()),
                 (top, caller_fp),
@@ -301,14 +258,18 @@ mod tests {
 
     #[test]
     fn a_return_that_is_far_is_found() {
-        for (nops, found) in [(10_000, true), (20_000, false)] {
+        for (nops, is_found) in [(10_000, true), (20_000, false)] {
             let code: Vec<u8> = std::iter::repeat_n(0x90, nops).chain([0xc3]).collect();
             let images = Images::new(vec![image(Arch::X86_64, BASE, 0x100, code)]);
             let registers = Registers::x86_64(BASE + 0x100, STACK, 0);
             let bytes = bytes_of(&[RETURN]);
             let mut memory = StackCopy::new(STACK, &bytes);
-            let left = to_return(&images, (&registers, !0), &mut memory, &mut { BUDGET });
-            assert_eq!(left.map(|left| left.slot), found.then_some(STACK), "{nops}");
+            let left = found(&images, &registers, &mut memory);
+            assert_eq!(
+                left.map(|left| left.slot),
+                is_found.then_some(STACK),
+                "{nops}"
+            );
         }
     }
 
@@ -327,7 +288,7 @@ mod tests {
         for code in hopeless {
             let images = images(&code);
             let registers = Registers::x86_64(BASE + 0x100, STACK, 0);
-            let found = to_return(&images, (&registers, !0), &mut memory, &mut { BUDGET });
+            let found = found(&images, &registers, &mut memory);
             assert!(found.is_none(), "{code:x?}");
             let place = place(&images, BASE + 0x104, STACK);
             let (mut follower, budget) = (Follower::new(), &mut { BUDGET });
