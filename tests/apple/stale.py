@@ -16,8 +16,8 @@ def rows(lines):
 
 stated = rows(open(sys.argv[1]))
 found = rows(sys.stdin)
-if len(found) != 24:
-    sys.exit(f"expected 24 rows, found {len(found)}")
+if len(found) != 32:
+    sys.exit(f"expected 32 rows, found {len(found)}")
 for key, now in found.items():
     before = stated.get(key)
     if before is None or any(abs(a - b) > 0.01 for a, b in zip(now, before)):

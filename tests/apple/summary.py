@@ -10,6 +10,7 @@ KINDS = [
     ("C without", lambda name: name.startswith("C-") and name.endswith("no-starts")),
     ("C++ with", lambda name: name.startswith("C++") and not name.endswith("no-starts")),
     ("C++ without", lambda name: name.startswith("C++") and name.endswith("no-starts")),
+    ("async functions", lambda name: name.startswith("async")),
     ("signals", lambda name: name.startswith("signals")),
 ]
 COLUMNS = ["program"] + [cell for arch in ("arm64", "x86_64") for cell in (f"{arch}: stops", "exact", "guess", "framehop")]
