@@ -126,26 +126,22 @@ fn a_report_of_long_texts_has_a_row_of_20_kb() {
     let mut report = Report::default();
     report.head.id = [7; 16];
     let long = "é".repeat(1 << 13);
-    report.event = Some(wedjat::report::Event {
-        message: Some(long.clone()),
-        reason: Some(long.clone()),
-        ..Default::default()
-    });
+    let mut event = wedjat::report::Event::default();
+    (event.message, event.reason) = (Some(long.clone()), Some(long.clone()));
+    report.event = Some(event);
     let mut context = wedjat::report::Context::default();
     context.breadcrumbs = (0..100)
         .map(|at| (std::time::Duration::from_secs(at), format!("{at} {long}")))
         .collect();
     report.context = Some(context);
-    let frame = |at: u64| Frame {
-        pc: 0x1000 + at,
-        name: Some(format!("function{at}::{long}")),
-        ..Frame::default()
+    let frame = |at: u64| {
+        let mut frame = Frame::default();
+        (frame.pc, frame.name) = (0x1000 + at, Some(format!("function{at}::{long}")));
+        frame
     };
-    report.threads.push(Thread {
-        main: true,
-        frames: (0..100).map(frame).collect(),
-        ..Thread::default()
-    });
+    let mut thread = Thread::default();
+    (thread.main, thread.frames) = (true, (0..100).map(frame).collect());
+    report.threads.push(thread);
     let path = folder.path().join("a.wedjat");
     std::fs::write(&path, to_bytes(&report)).unwrap();
     let rows = &table("parquet", &[&path])[0];

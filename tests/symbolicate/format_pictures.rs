@@ -54,6 +54,16 @@ fn a_flame_graph_is_one_file_that_needs_nothing_else() {
     }
 }
 
+/// A picture of 200 rows would be a hair's breadth in a window.
+#[test]
+fn recursion_is_two_boxes_and_the_picture_has_its_own_size() {
+    let svg = text(&["--format", "flamegraph"], "foreign/metrickit-deep.json");
+    assert!(svg.contains("<title>main, recursion ("), "{svg}");
+    assert_eq!(svg.matches("<title>main (").count(), 1, "{svg}");
+    let size = svg.split("<svg ").nth(1).unwrap();
+    assert!(size.contains("width=\"1200\" height=\"133\""), "{size}");
+}
+
 #[test]
 fn a_flame_graph_of_nothing_is_an_error() {
     let empty = std::env::temp_dir().join(format!("wedjat-empty-{}.json", std::process::id()));

@@ -37,6 +37,9 @@ impl BoxKind {
 /// A stack as a picture has it, outermost first.
 pub(super) type NamedStack = Vec<(String, BoxKind)>;
 
+/// Frames of one function in a row that are two boxes: the first call, and the others.
+const RECURSION: usize = 3;
+
 /// Names a stack. Frames of the language and the system with the app's further in are one: its `start-up`, or a `runtime`
 /// that calls the app back.
 pub(super) fn named_stack(of: &Symbolicated, stack: &Stack, style: &Style) -> NamedStack {
@@ -66,7 +69,21 @@ pub(super) fn named_stack(of: &Symbolicated, stack: &Stack, style: &Style) -> Na
         }
         rest = behind;
     }
-    named
+    without_recursion(named)
+}
+
+/// Puts the further calls of a function by itself into one box: the same for every depth.
+fn without_recursion(stack: NamedStack) -> NamedStack {
+    let runs = stack.chunk_by(|a, b| a == b);
+    let boxes = runs.flat_map(|run| {
+        let (name, kind) = &run[0];
+        let again = (format!("{name}, recursion"), *kind);
+        match run.len() < RECURSION {
+            true => run.to_vec(),
+            false => vec![run[0].clone(), again],
+        }
+    });
+    boxes.collect()
 }
 
 /// A box, and those of its callees.

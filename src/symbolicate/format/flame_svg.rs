@@ -79,7 +79,7 @@ impl Format for FlameGraph {
         writeln!(
             out,
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
-             <svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"title\">\n\
+             <svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"title\">\n\
              <title id=\"title\">{title}</title>\n<style>{COLOURS}</style>\n\
              <rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\"/>\n\
              <text class=\"head\" x=\"8\" y=\"22\">{title}</text>"
