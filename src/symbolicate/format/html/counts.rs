@@ -86,13 +86,15 @@ impl OverDays {
         svg
     }
 
-    /// The ends of the axis below a picture.
-    pub fn axis(&self) -> String {
+    /// The ends of the axis below a group's picture.
+    pub fn axis(&self, group: &Group) -> String {
         let axis = |days: &RangeInclusive<u64>| {
             let (first, last) = (day_text(*days.start()), day_text(*days.end()));
             format!("<p class=\"axis\"><span>{first}</span><span>{last}</span></p>")
         };
-        self.days.as_ref().map_or(String::new(), axis)
+        let days = self.days.as_ref();
+        let shown = days.filter(|days| group.days.range((*days).clone()).next().is_some());
+        shown.map_or(String::new(), axis)
     }
 }
 

@@ -163,7 +163,7 @@ fn section(page: &mut String, group: &Group, reports: u64, days: &OverDays) {
         page,
         "<div class=\"counts\">\n<div><h3>Days <small>{seen}</small></h3>\n{}{}</div>",
         days.picture(group),
-        days.axis(),
+        days.axis(group),
     );
     let tallies: [(&str, String); 4] = [
         ("Versions", versions(&group.versions, group.count)),
