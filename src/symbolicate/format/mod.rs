@@ -94,7 +94,9 @@ pub(crate) mod sealed {
     impl Sealed for Json {}
     impl Sealed for Ndjson {}
     #[cfg(feature = "parquet")]
-    impl Sealed for Parquet {}
+    impl Sealed for ParquetFrames {}
+    #[cfg(feature = "parquet")]
+    impl Sealed for ParquetReports {}
     impl Sealed for Speedscope {}
     impl Sealed for Text {}
     impl Sealed for Top {}
