@@ -146,10 +146,7 @@ fn image(bytes: &[u8]) -> Option<LoadedImage> {
     let section = |name: &str| {
         let section = file.section_by_name(name)?;
         let bytes = Bytes::new(std::sync::Arc::new(section.data().ok()?.to_vec()));
-        Some(Section {
-            svma: section.address(),
-            bytes,
-        })
+        Some(Section::new(section.address(), bytes))
     };
     let code = [".text", ".plt"].into_iter().filter_map(section);
     let ranges = code

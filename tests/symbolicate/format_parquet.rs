@@ -129,7 +129,7 @@ fn a_report_of_long_texts_has_a_row_of_20_kb() {
     let mut event = wedjat::report::Event::default();
     (event.message, event.reason) = (Some(long.clone()), Some(long.clone()));
     report.event = Some(event);
-    let mut context = wedjat::report::Context::default();
+    let mut context = wedjat::report::AppContext::default();
     context.breadcrumbs = (0..100)
         .map(|at| (std::time::Duration::from_secs(at), format!("{at} {long}")))
         .collect();

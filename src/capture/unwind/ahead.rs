@@ -23,6 +23,7 @@ pub(super) struct Return {
 }
 
 /// What the code ahead does.
+#[allow(clippy::large_enum_variant, reason = "signal-safe code has no box")]
 pub(super) enum Ahead {
     Returns(Return),
     /// It takes its stack pointer from a register or a place that is not known, or from another stack: the frame pointer

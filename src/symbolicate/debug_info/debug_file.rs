@@ -109,7 +109,9 @@ impl DebugFile {
         let kept = lock(&learned).table.clone();
         if let Some((bytes, damaged)) = kept {
             let table = FullTable::new(bytes, damaged, object.base);
-            let _ = table.map(|table| full_table.set(table));
+            if let Some(table) = table {
+                full_table.get_or_init(|| table);
+            }
         } else if let Some(cache) = cache.filter(|_| Cache::is_worth_it(&object))
             && let Some(bytes) = cache.load(&object)
             && let Some(table) = FullTable::new(bytes, 0, object.base)
