@@ -202,7 +202,7 @@ fn a_process_that_was_stopped_within_a_turn_beside_load_was_not_stalled() {
     let mut random = Random(10);
     for seed in 0..2_000 {
         let mut simulation = launched(seed);
-        let (work, blocked) = (random.between(1, 60) * MS, random.next() % 2 == 0);
+        let (work, blocked) = (random.between(1, 60) * MS, random.next().is_multiple_of(2));
         let work = match blocked {
             true => Step::Waits(Default::default(), work),
             false => Step::Computes(work),
