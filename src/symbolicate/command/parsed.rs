@@ -84,7 +84,7 @@ impl Parsed {
     }
 }
 
-/// The report that stands in `bytes`, or each of several.
+/// The report in `bytes`, or each of several.
 pub(super) fn readings(bytes: &[u8]) -> impl Iterator<Item = Result<Reading, ReadError>> + '_ {
     let whole = report::read(bytes);
     let (mut first, mut sound) = (Vec::new(), 0);
