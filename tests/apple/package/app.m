@@ -121,6 +121,8 @@ int main(int argc, char **words) {
   // The main thread is watched already.
   wedjat_heartbeat none = wedjat_watch_thread(monitor, "main", 0, 0);
   expect(none.install == 0, "a thread is watched once");
+  none = wedjat_enter(monitor, "pool", 0, 0);
+  expect(none.install == 0, "a thread that is watched enters no pool");
   // Its watch ends with the monitor alone.
   wedjat_unwatch_thread(monitor);
   wedjat_stats stats = {.size = sizeof stats};

@@ -7,8 +7,7 @@ use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
 
 use wedjat::unwind::{
-    Arch, Found, Images, LoadedImage, Memory, Missing, Registers, RuleSource, Section,
-    WalkEnd,
+    Arch, Found, Images, LoadedImage, Memory, Missing, Registers, RuleSource, Section, WalkEnd,
 };
 
 use crate::cpu;
@@ -141,7 +140,10 @@ fn loaded(image: &Image, arm: bool, starts: bool) -> LoadedImage {
     let file = &image.file;
     let part = |name: &str| {
         let section = file.section("__TEXT", name)?;
-        Some(Section::new(section.svma.start, file.data(section).to_vec()))
+        Some(Section::new(
+            section.svma.start,
+            file.data(section).to_vec(),
+        ))
     };
     // S_ATTR_PURE_INSTRUCTIONS, S_ATTR_SOME_INSTRUCTIONS
     let code = file.sections.iter().filter(|s| s.flags & 0x8000_0400 != 0);
