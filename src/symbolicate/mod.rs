@@ -16,10 +16,19 @@
 //! let symbolicator = Symbolicator::new(files);
 //!
 //! // As wedjat::report::read() returns it: one frame, in an image that was loaded at 0x104c3c000.
+//! let mut image = Image::default();
+//! image.id = id;
+//! image.base = 0x1_04c3_c000;
+//! image.stated = 0x1_0000_0000;
+//! let mut frame = Frame::default();
+//! frame.pc = 0x1_04c3_c548;
+//! frame.found = Found::Context;
+//! frame.image = Some(0);
+//! let mut thread = Thread::default();
+//! thread.frames.push(frame);
 //! let mut report = Report::default();
-//! report.images.push(Image { id, base: 0x1_04c3_c000, stated: 0x1_0000_0000, ..Image::default() });
-//! let frame = Frame { pc: 0x1_04c3_c548, found: Found::Context, image: Some(0), ..Frame::default() };
-//! report.threads.push(Thread { frames: vec![frame], ..Thread::default() });
+//! report.images.push(image);
+//! report.threads.push(thread);
 //! let named = symbolicator.symbolicate(report);
 //! for source in named.threads[0].frames[0].frames.iter() {
 //!     println!("{:?} at {:?}:{:?}", source.function, source.file, source.line);
