@@ -7,6 +7,6 @@ fn main() {
         .install().inspect_err(|error| eprintln!("no reports: {error}"));
     let heart = monitor.as_ref().ok().map(Monitor::heartbeat);
     loop { // wait for an event
-        let _turn = heart.map(wedjat::Heartbeat::busy); // then handle it; dropping `_turn` ends the turn
-    }
+        let _turn = heart.map(wedjat::Heartbeat::busy); // a turn begins: handle the event here
+    } // `_turn` is dropped: the turn ends
 }
