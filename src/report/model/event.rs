@@ -69,7 +69,8 @@ section! {
     /// The event that a report is about.
     #[derive(Default)]
     Event, EventView<'a> {
-        /// `stall`, `crash`, `panic`, `exception`, `live`, `cpu`, `memory`.
+        /// `stall`, `crash` (a signal or Mach exception), `panic` (Rust), `exception` (uncaught, Objective-C or C++),
+        /// `live` (by `record`), `cpu`, `memory` (too much of it).
         /// *always*
         #[serde(
             rename = "type",
@@ -102,7 +103,7 @@ section! {
         /// *else none*
         #[serde(deserialize_with = "lenient")]
         location: Option<String> as Option<&'a str>,
-        /// For a live report what the app gave; else one line for people.
+        /// One line for people; in a live report, what the app passed to `record`.
         /// *else none*
         #[serde(deserialize_with = "lenient")]
         reason: Option<String> as Option<&'a str>,
@@ -152,11 +153,11 @@ section! {
     /// Thresholds that make a freeze a stall.
     #[derive(Default)]
     Thresholds, ThresholdsView {
-        /// One beat's time-out.
+        /// Time without a beat of the watched thread that makes a strike.
         /// *always; ns*
         #[serde(with = "As::<Nanos>")]
         timeout: Duration,
-        /// Count of time-outs in a row that make a stall.
+        /// Count of strikes in a row that make a stall.
         /// *always; count*
         #[serde(deserialize_with = "lenient")]
         strikes: u64,
@@ -179,11 +180,11 @@ section! {
         /// *else it is in no pool; count*
         #[serde(deserialize_with = "lenient")]
         pool: Option<u64>,
-        /// Count of those that were at rest.
+        /// Count of its threads that were at rest: outside of a turn.
         /// *else it is in no pool; count*
         #[serde(deserialize_with = "lenient")]
         at_rest: Option<u64>,
-        /// Count of those in a stall, this one among them.
+        /// Count of its threads in a stall, this one among them.
         /// *else it is in no pool; count*
         #[serde(deserialize_with = "lenient")]
         stalled: Option<u64>,

@@ -29,7 +29,7 @@ section! {
         /// *always; 16 bytes*
         #[serde(with = "As::<Id>")]
         launch: [u8; 16],
-        /// Wall clock when the report was begun.
+        /// Wall clock when the report was begun; of a stall, when it reached the threshold.
         /// *always; ns since the Unix epoch*
         #[serde(with = "As::<Nanos>")]
         time: SystemTime,
@@ -123,7 +123,7 @@ section! {
     /// The operating system it ran on.
     #[derive(Default)]
     Os, OsView<'a> {
-        /// `Linux`, `macOS`, `iOS`.
+        /// `Linux`, `macOS`, `iOS` (also on tvOS, visionOS and Catalyst).
         /// *always*
         #[serde(deserialize_with = "lenient")]
         name: String as &'a str,

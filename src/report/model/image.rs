@@ -27,8 +27,8 @@ section! {
         /// *else that of `head`*
         #[serde(deserialize_with = "lenient")]
         arch: Option<String> as Option<&'a str>,
-        /// For images without an id: CRC-32 of the first MiB (or less) that the file has of its first executable
-        /// segment, then the bytes of all of that segment in the file, as 4 and 8 bytes, big-endian.
+        /// For images without an id, two big-endian numbers: 4 bytes with the CRC-32 of the first MiB (or less) of the
+        /// first executable segment, as it is in the file; 8 bytes with the segment's size in the file.
         /// *else none; 12 bytes*
         #[serde(with = "bytes::optional")]
         text_hash: Option<Vec<u8>> as Option<&'a [u8]>,
@@ -44,7 +44,8 @@ section! {
     #[derive(Default)]
     NearMemory, NearMemoryView<'a> {
         /// `pc`, `address` (the fault's), `stack` (from below the stack pointer upwards), or the name of the
-        /// register that points to a text; `withheld` alone where the process is not dumpable (set-user-id, file capabilities).
+        /// register that points to a text; `withheld` alone if the kernel forbids core dumps of the process (set-user-id,
+        /// file capabilities).
         /// *always*
         #[serde(deserialize_with = "lenient")]
         of: String as &'a str,

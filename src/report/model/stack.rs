@@ -24,8 +24,8 @@ section! {
         /// *else `false`*
         #[serde(with = "flag")]
         crashed: bool,
-        /// Its name; `Last Exception Backtrace` is no thread (its `id` is 0), but where the exception that ended
-        /// the process was thrown first.
+        /// Its name; `Last Exception Backtrace` (its `id` is 0) is no thread, but the stack of the first throw of the
+        /// exception that ended the process.
         /// *else none*
         #[serde(deserialize_with = "lenient")]
         name: Option<String> as Option<&'a str>,
@@ -42,7 +42,8 @@ section! {
         /// *else unknown; ns*
         #[serde(with = "Maybe::<Nanos>")]
         cpu: Option<Duration>,
-        /// The reason why the walk stopped: `root`, `truncated`, `unreadable`, `no unwind info`, `limit`.
+        /// The reason why unwinding stopped: `root` (the thread's first function), `truncated`, `unreadable`,
+        /// `no unwind info`, `limit`.
         /// *else unknown*
         #[serde(
             deserialize_with = "lenient",
@@ -99,8 +100,8 @@ section! {
         /// *else unknown*
         #[serde(deserialize_with = "lenient")]
         state: Option<String> as Option<&'a str>,
-        /// The reason why the walk stopped earlier, as in `thread`.
-        /// *else the walk reached the thread's first function, or unknown*
+        /// The reason why unwinding stopped, as in `thread`.
+        /// *else `root`, or unknown*
         #[serde(
             deserialize_with = "lenient",
             skip_serializing_if = "WalkEnd::is_other"

@@ -34,15 +34,15 @@ section! {
         /// *else unknown; ns*
         #[serde(with = "Maybe::<Nanos>", skip_serializing_if = "Option::is_none")]
         launch_time: Option<Duration>,
-        /// `cold`, `warm`.
+        /// `cold` (a page came from disk), `warm`.
         /// *else unknown*
         #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
         launch_kind: Option<String> as Option<&'a str>,
-        /// Battery level.
+        /// Battery level, on Linux alone.
         /// *else unknown; 0 to 1*
         #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
         battery: Option<f64>,
-        /// Thermal state.
+        /// Thermal state: `nominal`, `fair`, `serious`, `critical`.
         /// *else unknown*
         #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
         thermal: Option<String> as Option<&'a str>,
@@ -134,7 +134,8 @@ section! {
         /// *always; ns*
         #[serde(with = "As::<Nanos>")]
         duration: Duration,
-        /// `recovered`, `uninstalled`, `thread_ended`; of slow frames and imports `reported`, `unknown`.
+        /// `recovered`, `uninstalled`, `thread_ended`; of slow frames `reported`; in reports of other tools `reported` or
+        /// `unknown`.
         /// *always*
         #[serde(deserialize_with = "lenient")]
         how: String as &'a str,
@@ -143,7 +144,7 @@ section! {
         #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
         class: Option<String> as Option<&'a str>,
         /// As in `event`: the cause of most of the stall's time.
-        /// *with a `class` none, else as in `event`*
+        /// *none if there is a `class`, else as in `event`*
         #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
         reason: Option<String> as Option<&'a str>,
     }
@@ -153,11 +154,11 @@ section! {
     /// Cost of a capture.
     #[derive(Default)]
     Capture, CaptureView<'a> {
-        /// The watched thread stood still so long.
+        /// Time for which the watched thread was stopped.
         /// *else unknown; ns*
         #[serde(with = "Maybe::<Nanos>")]
         stopped: Option<Duration>,
-        /// Unwinding took so long.
+        /// Time for unwinding.
         /// *else unknown; ns*
         #[serde(with = "Maybe::<Nanos>")]
         unwind: Option<Duration>,
