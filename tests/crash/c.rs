@@ -15,6 +15,10 @@ const LIBRARIES: &str = "WEDJAT_TEST_LIBRARIES";
 pub fn trials() -> Tests {
     tests(&[
         ("a_failed_assert_gives_its_message", failed_assert),
+        (
+            "an_abort_in_a_library_that_was_just_loaded_names_its_functions",
+            aborts_in_new_library,
+        ),
         ("a_double_free_gives_what_malloc_said", double_free),
         ("a_crash_inside_malloc_with_its_lock_held", mallocs_lock),
         ("a_smashed_stack_is_reported", smashed_stack),
@@ -124,6 +128,14 @@ fn function(library: &str, name: &str) -> *mut libc::c_void {
 }
 
 pub fn role(role: &str, folder: &Path) -> bool {
+    if role == "late_assert" {
+        let monitor = install(folder);
+        // The images are listed, and no more until the end.
+        monitor.record("before the library").unwrap();
+        let die = function("libdeaths.so", "c_assert");
+        // SAFETY: as below.
+        dying(unsafe { std::mem::transmute::<*mut libc::c_void, extern "C-unwind" fn()>(die) });
+    }
     let library = match role {
         _ if role.starts_with("cc_") => "libdeathscc.so",
         _ if role.starts_with("c_") => "libdeaths.so",
@@ -177,6 +189,24 @@ fn died(role: &str, signal: i32, wanted: &[&str]) -> Report {
 fn message(report: &Report) -> &str {
     let message = &report.event.as_ref().unwrap().message;
     message.as_deref().unwrap_or("(no message)")
+}
+
+fn aborts_in_new_library() {
+    let ended = play("late_assert");
+    assert_eq!(ended.signal(), Some(libc::SIGABRT), "{}", ended.stderr);
+    let readings = ended.readings();
+    let death = readings
+        .iter()
+        .map(|reading| &reading.report)
+        .find(|report| {
+            let event = report.event.as_ref();
+            event.is_some_and(|event| event.fatal)
+        });
+    let functions = functions(death.unwrap(), 0);
+    assert!(
+        in_order(&functions, &["c_assert", "dying"]),
+        "{functions:#?}"
+    );
 }
 
 fn failed_assert() {
