@@ -257,12 +257,52 @@ impl Capturer {
         self.walk_in_place(context, images, true)
     }
 
+    /// As [`Capturer::capture_context`]; where a frame is of no image that is known, as
+    /// [`Capturer::capture_renewing`], if it is of one then.
+    pub fn capture_context_renewing(
+        &mut self,
+        context: &Registers,
+        images: &mut ImagesGuard,
+        renew: impl FnOnce() -> bool,
+    ) -> Captured<'_> {
+        let (mut end, mut start) = self.walk_live(context, images, true);
+        if self.unknown().next().is_some() && renew() {
+            let renewed = ImageTable::enter();
+            let is_found = |pc| renewed.at(pc).is_some_and(|image| !image.is_gone());
+            // Code that the process makes for itself is in none.
+            if self.unknown().any(is_found) {
+                *images = renewed;
+                (end, start) = self.walk_live(context, images, true);
+            }
+        }
+        self.captured_in_place(end, start)
+    }
+
+    /// Addresses of the frames that are of no image that is known.
+    fn unknown(&self) -> impl Iterator<Item = u64> {
+        let frames = self.frames.frames().iter();
+        frames
+            .filter(|frame| !is_known(frame))
+            .map(|frame| frame.pc)
+    }
+
     fn walk_in_place(
         &mut self,
         registers: &Registers,
         images: &ImagesGuard,
         exact: bool,
     ) -> Captured<'_> {
+        let (end, start) = self.walk_live(registers, images, exact);
+        self.captured_in_place(end, start)
+    }
+
+    /// Returns why the walk ended, and the time at which it began.
+    fn walk_live(
+        &mut self,
+        registers: &Registers,
+        images: &ImagesGuard,
+        exact: bool,
+    ) -> (WalkEnd, u64) {
         let (start, taken) = (now(), Moment::now(images.set()));
         self.registers = *registers;
         self.live.forget();
@@ -273,7 +313,7 @@ impl Capturer {
         };
         let end = fill(&mut self.frames, &mut self.tasks, &mut walk, images, taken);
         self.tasks.read_live(&self.registers, images.set());
-        self.captured_in_place(end, start)
+        (end, start)
     }
 
     /// The capture of a stack that was read in place, without a copy, since `start` (monotonic, nanoseconds).

@@ -228,12 +228,20 @@ fn child_in_our_memory_dies(flags: i32, way: Way, signal: i32) {
     assert_eq!(libc::WTERMSIG(status), signal);
 }
 
-/// Returns true if there is another thread that a report has: on a busy machine it begins late.
+/// Returns true if there is another thread that a report has: on a busy machine it begins late, with all signals blocked.
 fn helper_is_there() -> bool {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
-    let names = threads.map(|thread| std::fs::read(thread.unwrap().path().join("comm")));
-    let mut names = names.map(|name| name.unwrap_or_default());
-    names.any(|name| name == b"wedjat-helper\n")
+    let words =
+        threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("status")));
+    let mut words = words.map(|words| words.unwrap_or_default());
+    words.any(|words| {
+        let blocked = words
+            .lines()
+            .find_map(|line| line.strip_prefix("SigBlk:\t"));
+        let blocked = blocked.and_then(|blocked| u64::from_str_radix(blocked, 16).ok());
+        let is_open = blocked.is_some_and(|blocked| blocked >> (libc::SIGSEGV - 1) & 1 == 0);
+        is_open && words.starts_with("Name:\twedjat-helper\n")
+    })
 }
 
 /// What stands of event, crashed thread, images and vitals.

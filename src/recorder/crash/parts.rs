@@ -147,16 +147,7 @@ impl<'a> CrashReport<'a> {
         else {
             return;
         };
-        let pc = self.crashed.registers.pc();
-        if self.images.at(pc).is_none_or(|image| image.is_gone()) {
-            // A library that was loaded since? The helper thread may call the loader, this one may not.
-            if !Helper::refresh_within(REFRESH_WAIT) {
-                // It may be in the loader's lock for good.
-                crash::call();
-            }
-            self.images = ImageTable::enter();
-        }
-        self.cost = thread(recording, work, &self.images, self.crashed);
+        self.cost = thread(recording, work, &mut self.images, self.crashed);
         if let Some(exception) = self.cause.as_ref().and_then(|cause| cause.exception) {
             let buffers = &mut work.buffers;
             thrown(recording, buffers, frames, &self.images, exception);
@@ -215,7 +206,7 @@ impl<'a> CrashReport<'a> {
 fn thread(
     recording: &mut Recording,
     work: &mut Work,
-    images: &ImagesGuard,
+    images: &mut ImagesGuard,
     crashed: &Crashed,
 ) -> CaptureView<'static> {
     let mut named = [("", 0); 40];
@@ -228,7 +219,17 @@ fn thread(
         registers: named.get(..count).unwrap_or_default(),
         ..view(crashed.thread, &name)
     };
-    let captured = work.capturer.capture_context(&crashed.registers, images);
+    // A library that was loaded since? The helper thread may call the loader, this one may not.
+    let renew = || {
+        let is_renewed = Helper::refresh_within(REFRESH_WAIT);
+        if !is_renewed {
+            // It may be in the loader's lock for good.
+            crash::call();
+        }
+        is_renewed
+    };
+    let (registers, capturer) = (&crashed.registers, &mut work.capturer);
+    let captured = capturer.capture_context_renewing(registers, images, renew);
     let cost = work::cost(&captured);
     recording.thread(&mut work.buffers, images, &thread, &captured);
     recording.main_image(&mut work.buffers, images);
