@@ -292,7 +292,7 @@ impl Walk<'_, dyn Memory + '_> {
             return None;
         }
         self.task = None;
-        if self.given == 1 && self.exact && self.is_before_mark() {
+        if self.given == 1 && self.exact && self.here.word.is_before_mark() {
             self.task = Some(AsyncFrame::Unknown);
         }
         if self.given > 0

@@ -130,15 +130,15 @@ impl Walk<'_, dyn Memory + '_> {
             Around::Epilogue => Some(AsyncFrame::Unknown),
         }
     }
+}
 
-    /// Returns true if the walk begins at the instruction by which a function sets the mark: nothing shows the mark yet.
-    pub(super) fn is_before_mark(&self) -> bool {
-        let code = code_at(self.images, self.state.pc, 0, SETS.len());
-        code.is_some_and(|code| match self.arch {
-            Arch::X86_64 => code == SETS,
-            Arch::Arm64 => words(code).next().is_some_and(sets),
-        })
-    }
+/// Returns true at the instruction by which a function sets the mark: nothing shows the mark yet.
+pub(super) fn is_at_mark(image: &LoadedImage, arch: Arch, pc: u64) -> bool {
+    let code = image.instructions(pc, SETS.len());
+    code.is_some_and(|code| match arch {
+        Arch::X86_64 => code == SETS,
+        Arch::Arm64 => words(code).next().is_some_and(sets),
+    })
 }
 
 /// The rule at an instruction of an ELF image where rows of such functions are wrong: they count from the frame pointer

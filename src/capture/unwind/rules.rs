@@ -52,8 +52,7 @@ impl Walk<'_, dyn Memory + '_> {
             }
             Some(image) => {
                 let found = self.rule_of_elf(image, image.svma(address));
-                let extended = extended::rule_of_elf(image, self.arch, address);
-                match extended.filter(|_| self.state.exact && found.frame_rule().is_some()) {
+                match self.rule_of_extended(image, found, address) {
                     Some(rule) => RuleWord::new(rule, RuleSource::Instructions),
                     None if self.state.exact => self.checked_by_code(image, found),
                     None => found,
@@ -61,9 +60,21 @@ impl Walk<'_, dyn Memory + '_> {
             }
             None => RuleWord::new(Rule::Nothing, RuleSource::Guess),
         };
+        let exact = image.filter(|_| self.state.exact);
+        let word = match exact.is_some_and(|image| extended::is_at_mark(image, self.arch, address))
+        {
+            true => word.before_mark(),
+            false => word,
+        };
         let known = KnownRule::new(word, index);
         self.unwinder.cache.insert(address, known);
         known
+    }
+
+    /// The rule of an extended frame at the instruction where the walk begins.
+    fn rule_of_extended(&self, image: &LoadedImage, found: RuleWord, address: u64) -> Option<Rule> {
+        found.frame_rule().filter(|_| self.state.exact)?;
+        extended::rule_of_elf(image, self.arch, address)
     }
 
     /// The rule at the instruction where the walk begins, as far as that instruction and those around it agree.
