@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::heartbeat::{Heartbeat, HeartbeatState};
+use super::stall::Pinged;
 use super::watched_thread::WatchedThread;
 use crate::platform::clock::monotonic;
 use crate::platform::own_thread::with_mask_of_app;
@@ -22,8 +23,8 @@ static INSTALL: AtomicU32 = AtomicU32::new(0);
 /// Has the watched thread run the function that it is given.
 type Post = Box<dyn FnMut(fn()) + Send>;
 
-/// The way into the watched thread's queue, from when the app gives it. A ping is a turn that begins when it is posted and ends
-/// when the watched thread has run it.
+/// The way into the watched thread's queue, from when the app gives it. A ping is a turn that begins when it is posted, or once a
+/// thread that was at rest has the CPU, and ends when the watched thread has run it.
 #[derive(Default)]
 pub(crate) struct Pings(Mutex<(bool, Option<Post>)>);
 
@@ -61,7 +62,12 @@ pub(crate) struct Pinger {
     /// The counters of the thread before the last ping, and since when it rests.
     before: Option<ThreadProgress>,
     rests: Option<ThreadProgress>,
-    worked: u64,
+    /// The place in which it last slept after a ping, and if that was not the one before.
+    place: Option<(u64, u64)>,
+    doubted: bool,
+    /// The counters of the thread when it was pinged in its sleep, until it has run.
+    slept: Option<ThreadProgress>,
+    last: Pinged,
 }
 
 impl Pinger {
@@ -74,7 +80,10 @@ impl Pinger {
             due: 0,
             before: None,
             rests: None,
-            worked: 0,
+            place: None,
+            doubted: false,
+            slept: None,
+            last: Pinged::default(),
         }
     }
 
@@ -93,7 +102,6 @@ impl Pinger {
 
     /// Pings, if it is time for it and the thread has run since it answered the last one.
     pub fn ping(&mut self, watched: &mut WatchedThread) {
-        self.worked = 0;
         let now = monotonic();
         let is_under_way = self.heartbeat.beat().depth() != 0;
         if self.post.is_none() || is_under_way || now < self.due {
@@ -105,19 +113,24 @@ impl Pinger {
         }
         let progress = watched.thread().progress();
         let rests = watched.rests();
-        if rests.unwrap_or_else(|| progress.is_some_and(|progress| self.is_at_rest(progress))) {
+        if rests
+            .unwrap_or_else(|| progress.is_some_and(|progress| self.is_at_rest(progress, watched)))
+        {
             self.due = now.saturating_add(REST_PERIOD);
             return;
         }
         self.due = now.saturating_add(self.period);
         let rested = self.rests.take();
-        if let (Some(rested), Some(progress)) = (rested, progress) {
-            self.worked = progress.cpu.saturating_sub(rested.cpu);
-        }
+        let sleeps =
+            |now: &ThreadProgress| !now.running || rested.is_some_and(|then| has_stood(then, *now));
+        self.slept = progress.filter(sleeps);
         self.before = progress;
         if self.heartbeat.ping()
             && let Some(post) = &mut self.post
         {
+            let worked = rested.zip(progress);
+            let worked = worked.map_or(0, |(then, now)| now.cpu.saturating_sub(then.cpu));
+            self.last = Pinged { begun: now, worked };
             // The panic hook has reported one that panics; there are no more pings then.
             let posted = with_mask_of_app(|| catch_unwind(AssertUnwindSafe(|| post(answer))));
             if posted.is_err() {
@@ -128,12 +141,13 @@ impl Pinger {
     }
 
     /// Returns true if the thread has not run since the last look, or only to answer the last ping.
-    fn is_at_rest(&mut self, now: ThreadProgress) -> bool {
+    fn is_at_rest(&mut self, now: ThreadProgress, watched: &WatchedThread) -> bool {
         let same = match (self.rests, self.before.take()) {
             (Some(then), _) => now == then,
             (None, Some(then)) => {
                 let slices = now.slices.saturating_sub(then.slices);
-                slices <= 1 && now.cpu.saturating_sub(then.cpu) <= ANSWER
+                let answered = slices <= 1 && now.cpu.saturating_sub(then.cpu) <= ANSWER;
+                answered && !now.running && self.is_where_it_rests(watched)
             }
             (None, None) => false,
         };
@@ -144,10 +158,45 @@ impl Pinger {
         rests
     }
 
-    /// CPU time that the thread had used when its ping was posted, since it was last seen at rest, nanoseconds.
-    pub fn worked(&self) -> u64 {
-        self.worked
+    /// Returns true if the thread, which has answered a ping, sleeps where it slept after the last one. Elsewhere it may be in a
+    /// freeze that began right after its answer; if it is not, it answers another ping.
+    fn is_where_it_rests(&mut self, watched: &WatchedThread) -> bool {
+        let place = watched.gauge().blocked().map(|at| (at.sp, at.pc));
+        let is_same = std::mem::replace(&mut self.place, place) == place;
+        // A loop that rests in two places in turn rests.
+        self.doubted = !is_same && !self.doubted;
+        !self.doubted
     }
+
+    /// Returns true while the thread, which slept when it was pinged, is ready to answer and has had no CPU: it does not stand
+    /// still. If it still sleeps after the ping, it is blocked, or whatever wakes it has had no CPU.
+    pub fn has_not_run(&mut self, watched: &WatchedThread) -> bool {
+        let is_under_way = self.heartbeat.beat().depth() != 0;
+        let Some(slept) = self.slept.take_if(|_| is_under_way) else {
+            return false;
+        };
+        let progress = watched.thread().progress();
+        let has_not_run = progress.is_some_and(|now| now.running && has_stood(slept, now));
+        if has_not_run {
+            self.slept = Some(slept);
+            // It waited for events: what it had worked was other turns.
+            self.last = Pinged {
+                begun: monotonic(),
+                worked: 0,
+            };
+        }
+        has_not_run
+    }
+
+    /// The last ping; `None` while the thread is not pinged.
+    pub fn pinged(&self) -> Option<Pinged> {
+        self.post.is_some().then_some(self.last)
+    }
+}
+
+/// Returns true if the thread had no CPU from then to now; false where the kernel does not count that.
+fn has_stood(then: ThreadProgress, now: ThreadProgress) -> bool {
+    now.slices > 0 && (then.cpu, then.slices) == (now.cpu, now.slices)
 }
 
 /// Ends the turn that a ping or the run loop has begun.

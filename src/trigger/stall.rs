@@ -18,6 +18,9 @@
 //! Before the first beat nothing shows whether the thread works or waits for its first event. It works
 //! while it uses the CPU, and while it waits for a disk or for a lock that another thread holds; whatever
 //! else it waits for is a rest, which ends an episode (`launch.rs`).
+//!
+//! Of a thread that is pinged, the start of each turn is known, and a ping that the next observation finds answered was quick. Once
+//! one is missed, its answer wakes the watchdog (`pinged.rs`).
 
 mod account;
 mod detector;
@@ -26,10 +29,11 @@ mod episode;
 mod launch;
 mod observation;
 mod outcome;
+mod pinged;
 mod settings;
 
 pub use detector::Detector;
-pub use observation::{Decision, Held, Next, Observation};
+pub use observation::{Decision, Held, Next, Observation, Pinged};
 pub use outcome::{Class, How, Reason, StallEndInfo, StallInfo};
 pub use settings::Stall;
 

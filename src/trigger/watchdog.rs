@@ -124,6 +124,10 @@ impl Observer {
             }
             if let Some(main) = self.seats.first_mut().filter(|seat| seat.is_main()) {
                 self.pinger.ping(main.watched());
+                if main.is_calm() && self.pinger.has_not_run(main.watched()) {
+                    main.leave();
+                }
+                main.set_pinged(self.pinger.pinged());
             }
             if self.admit() {
                 watcher.more_threads();
@@ -182,9 +186,8 @@ impl Observer {
     /// Observes each thread that is due. None is acted on before all are seen: a pool is counted as it is at one moment.
     fn observe(&mut self, now: u64, own: &mut OwnDelay<impl Fn() -> u64>) {
         own.begin_round();
-        let worked = self.pinger.worked();
         for seat in self.seats.iter_mut().filter(|seat| seat.is_due(now)) {
-            seat.observe(worked, own);
+            seat.observe(own);
         }
     }
 

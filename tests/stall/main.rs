@@ -23,6 +23,7 @@ mod nested;
 mod pause;
 #[cfg(target_os = "linux")]
 mod ping;
+mod pinged;
 #[cfg(target_os = "linux")]
 mod plugins;
 #[cfg(target_os = "linux")]

@@ -284,6 +284,8 @@ impl HeartbeatState {
         if paused || beat.depth() != 0 {
             return false;
         }
+        // The answer is no reason to wake, unless it is missed: the next wait asks anew.
+        self.wake_request.swap(0, Ordering::SeqCst);
         // A beat of the watched thread's own comes before it.
         let (now, next) = (beat.0, beat.begun().0);
         let swapped = (self.beat).compare_exchange(now, next, Ordering::SeqCst, Ordering::SeqCst);

@@ -149,14 +149,17 @@ impl Detector {
 
     /// The last observation found nothing wrong.
     fn without_episode(&mut self, observation: &Observation, now: u64, steps: u64) -> Decision {
-        if steps == 0 && observation.rests() {
+        if observation.rests() && (steps == 0 || observation.pinged.is_some()) {
             return Decision::Nothing;
+        }
+        if let Some(episode) = self.episode_of_ping(observation, now) {
+            return self.lasts(episode, observation, now, 0);
         }
         // A turn has begun since the last observation; how long ago is known only where its begin woke the watchdog.
         let unseen = self.had_no_cpu(observation).min(now - self.last.now);
         let woken = self.asleep && steps == 1;
         let from = if woken {
-            now - unseen.max(observation.worked).min(now - self.last.now)
+            now - unseen
         } else {
             self.last.now.max(now.saturating_sub(self.timeout))
         };
@@ -206,6 +209,9 @@ impl Detector {
         // A turn began after another, and none knows for how long the thread rested between them.
         let follows = steps == 2 || steps == 1 && episode.idle.is_some();
         let is_hidden = follows && !episode.stalled && self.is_late(observation, now);
+        if steps == 2 && self.was_quick(&episode, observation) {
+            return self.broken(episode, observation, now, 0);
+        }
         if launched || steps > 2 || is_hidden {
             // The first turn of all ended, or more than one turn did.
             return self.broken(episode, observation, now, interval);
@@ -231,10 +237,10 @@ impl Detector {
         // A nested loop is about to wait, or it is over: the next observation shows which.
         episode.nested = (steps > 0 && observation.beat.nested()).then_some(now);
         if steps > 0 && !episode.launch {
-            let began = if episode.idle.is_some() || episode.exact {
-                now
-            } else {
-                self.last.now
+            let began = match self.new_ping(observation) {
+                Some(ping) => ping.begun.min(now),
+                None if episode.idle.is_some() || episode.exact => now,
+                None => self.last.now,
             };
             if episode.idle.is_none() {
                 if now - episode.turn_from + tolerance < self.timeout {
@@ -270,6 +276,9 @@ impl Detector {
         interval: u64,
         steps: u64,
     ) -> Decision {
+        if steps > 0 && self.was_quick(&episode, observation) {
+            return self.over(episode, observation, now);
+        }
         let tolerance = self.tolerance();
         let nested = episode.nested.take();
         let idle = match episode.idle.or(nested) {
@@ -333,6 +342,7 @@ impl Detector {
             Decision::Nothing
         } else if !episode.missed && now - episode.first + tolerance >= self.timeout {
             episode.missed = true;
+            episode.exact |= observation.pinged.is_some();
             episode.next_sample = now + self.sample_period(at);
             Decision::FirstMiss { at }
         } else if episode.missed && now + tolerance >= episode.next_sample {
@@ -399,6 +409,10 @@ impl Detector {
             self.last.now.max(now.saturating_sub(self.timeout))
         };
         let decision = self.over(episode, observation, end);
+        if let Some(episode) = self.episode_of_ping(observation, now) {
+            self.episode = Some(episode);
+            return decision;
+        }
         let mut episode = self.episode_from(observation, from, false);
         if self.is_late(observation, now) {
             // The turn that runs may have begun any time before.
@@ -420,7 +434,7 @@ impl Detector {
         Episode {
             from,
             first: observation.now,
-            cpu: observation.cpu.saturating_sub(observation.worked),
+            cpu: observation.cpu,
             delay: observation.delay,
             launch,
             turns: 1,

@@ -29,7 +29,9 @@ impl Detector {
         at = at.min(now + self.timeout);
         let (threshold, launch) = (self.threshold(), self.launch);
         let Some(episode) = &mut self.episode else {
-            self.asleep = now.saturating_sub(self.active) >= REST_AFTER;
+            // A ping begins on the watchdog's own thread.
+            let rests = now.saturating_sub(self.active) >= REST_AFTER;
+            self.asleep = rests || self.last.pinged.is_some();
             return Next {
                 due: (!self.asleep).then_some(at),
                 wake_on_beat: self.asleep,

@@ -30,8 +30,8 @@ pub struct Observation {
     pub waits: Waits,
     /// True once the app has reported that its launch is over.
     pub launched: bool,
-    /// CPU time for which the thread had worked already when the turn of a ping was begun for it.
-    pub worked: u64,
+    /// The last ping; `None` of a thread that reports its turns itself.
+    pub pinged: Option<Pinged>,
 }
 
 impl Observation {
@@ -40,6 +40,15 @@ impl Observation {
     pub(super) fn rests(&self) -> bool {
         self.beat.idle() || self.held == Held::Modal || self.launched && self.beat == Beat::NONE
     }
+}
+
+/// The last ping of a thread that beats by pings alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pinged {
+    /// Time at which the turn of the ping began; 0 if there was none.
+    pub begun: u64,
+    /// CPU time that the thread had used by then, since it was last seen at rest.
+    pub worked: u64,
 }
 
 /// A good reason for the watched thread not to beat.

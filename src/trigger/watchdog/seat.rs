@@ -7,7 +7,7 @@ use crate::platform::{Thread, clock};
 use crate::report::time::nanos;
 use crate::trigger::heartbeat::{Beat, HeartbeatState, Registry, WatchedMember};
 use crate::trigger::own_time::Seen;
-use crate::trigger::stall::{Decision, Detector, Held, Next, Observation, Stall};
+use crate::trigger::stall::{Decision, Detector, Held, Next, Observation, Pinged, Stall};
 use crate::trigger::watched_thread::WatchedThread;
 
 /// An observation that comes so much after it was due came late, nanoseconds.
@@ -27,6 +27,8 @@ pub(super) struct Seat {
     detector: Detector,
     next: Next,
     last: Beat,
+    /// The last ping, if it is pinged.
+    pinged: Option<Pinged>,
     decision: Decision,
     /// True once nothing is left to watch.
     has_left: bool,
@@ -89,6 +91,7 @@ impl Seat {
             next: detector.first(),
             detector,
             last,
+            pinged: None,
             decision: Decision::Nothing,
             has_left: false,
         }
@@ -158,6 +161,24 @@ impl Seat {
         self.next.due = due;
     }
 
+    /// Takes the last ping to the next observation.
+    pub fn set_pinged(&mut self, pinged: Option<Pinged>) {
+        self.pinged = pinged;
+    }
+
+    /// Returns true while nothing that has begun may become a stall.
+    pub fn is_calm(&self) -> bool {
+        self.detector.is_calm()
+    }
+
+    /// It is observed a time-out later: the turn of its ping has not begun.
+    pub fn leave(&mut self) {
+        self.next = Next {
+            due: Some(clock::monotonic().saturating_add(self.timeout)),
+            wake_on_beat: false,
+        };
+    }
+
     /// Returns true if it is to be observed at this wake-up.
     pub fn is_due(&self, now: u64) -> bool {
         let woken = self.next.wake_on_beat && self.state.beat() != self.last;
@@ -177,12 +198,9 @@ impl Seat {
         (decision != Decision::Nothing).then_some(decision)
     }
 
-    /// Observes the thread. `worked`: see [`Observation::worked`].
-    pub fn observe(&mut self, worked: u64, own: &mut OwnDelay<impl Fn() -> u64>) {
+    /// Observes the thread.
+    pub fn observe(&mut self, own: &mut OwnDelay<impl Fn() -> u64>) {
         let mut observation = self.look(own);
-        if self.is_main() {
-            observation.worked = worked;
-        }
         if self.is_gone() {
             // Another thread may have its state by now.
             (observation.held, observation.beat) = (Held::Ended, self.last);
@@ -212,6 +230,7 @@ impl Seat {
             due: due.unwrap_or(now).min(now),
             beat,
             launched: !self.is_main() || self.state.launched(),
+            pinged: self.pinged,
             ..Observation::default()
         };
         let own_time = self.state.own_time.seen();
@@ -222,6 +241,10 @@ impl Seat {
             if beat != last {
                 observation.cpu = self.watched.cpu();
                 observation.own_delay = own.at(now, due);
+            }
+            if self.is_stalled() {
+                // The kernel counts a wait for a CPU when it is over.
+                observation.delay = Some(self.watched.gauge().delay());
             }
             return observation;
         }
