@@ -1,6 +1,6 @@
 //! Walking a stack: from registers to the chain of callers. Signal-safe, all of this module, once an [`Unwinder`] is
 //! made.
-// Signal-safe: nothing here can panic.
+// Signal-safe: nothing in these modules can panic.
 #![cfg_attr(
     not(test),
     deny(

@@ -1,5 +1,16 @@
 //! State that the app itself records: keys, breadcrumbs, gauges, timed marks. Bounded; lock-free
 //! to write; readable at any instant, by a capture and by a crash handler.
+// Signal handlers read what the app writes here: nothing in the room can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 mod cell;
 #[cfg(feature = "tracing")]
@@ -118,7 +129,9 @@ impl Context {
     /// Leaves a breadcrumb: one line about what just happened, with the time.
     pub fn breadcrumb(&self, text: &str) {
         let ticket = self.next_breadcrumb.fetch_add(1, Ordering::Relaxed);
-        let cell = &self.breadcrumbs[ticket as usize % BREADCRUMBS];
+        let [first, ..] = &self.breadcrumbs;
+        let cell = self.breadcrumbs.get(ticket as usize % BREADCRUMBS);
+        let cell = cell.unwrap_or(first);
         self.update(cell, |words| {
             Record(words).set_line(ticket, clock::monotonic(), text)
         });
@@ -202,7 +215,9 @@ pub struct Mark<'a> {
 
 impl Mark<'_> {
     fn cell(&self) -> &Cell<SHORT> {
-        &self.context.marks[self.ticket as usize % MARKS]
+        let [first, ..] = &self.context.marks;
+        let cell = self.context.marks.get(self.ticket as usize % MARKS);
+        cell.unwrap_or(first)
     }
 }
 

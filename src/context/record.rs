@@ -125,7 +125,7 @@ impl Read {
             .for_each(|(to, from)| *to = from);
         self.text
             .iter_mut()
-            .zip(bytes(2 + name_words))
+            .zip(bytes(name_words.saturating_add(2)))
             .for_each(|(to, from)| *to = from);
         self.second = match self.kind {
             kind::LINE => words.get(2).copied().unwrap_or(0),

@@ -178,7 +178,7 @@ pub(super) fn list_open(
             libc::DT_UNKNOWN => FileFacts::at(fd, name).is_ok_and(|facts| facts.is_file),
             kind => kind == libc::DT_REG,
         };
-        left -= 1;
+        left = left.saturating_sub(1);
         #[cfg(test)]
         ENTRIES.set(ENTRIES.get() + 1);
         each(OsStr::from_bytes(name.to_bytes()), is_file);

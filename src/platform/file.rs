@@ -88,7 +88,7 @@ impl File {
         let _quiet = NoSizeSignal::begin();
         let (mut rest, mut room) = (bytes, Room::of(self.room));
         while !rest.is_empty() {
-            match write(rest, bytes.len() - rest.len()) {
+            match write(rest, bytes.len().saturating_sub(rest.len())) {
                 n if n > 0 => rest = rest.get(n as usize..).unwrap_or_default(),
                 0 => return Err(libc::EIO),
                 _ => match errno() {
@@ -185,7 +185,7 @@ impl Room {
         let (libc::ENOSPC | libc::EDQUOT, Some(kept)) = (error, self.kept) else {
             return false;
         };
-        self.tried += 1;
+        self.tried = self.tried.saturating_add(1);
         match self.tried {
             // SAFETY: a plain call on a descriptor that is open on it.
             1 => kept

@@ -1,6 +1,17 @@
 //! The only place with OS calls: `linux/` and `apple/` offer the same small surface.
 //!
 //! Not part of the public interface: hidden from the docs, and free to change in any release.
+// Signal-safe code is in each of these modules: nothing in the room can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 pub mod abort;
 #[cfg(target_vendor = "apple")]

@@ -456,7 +456,7 @@ pub unsafe fn deliver_again(signal: i32, info: *mut libc::siginfo_t, context: *m
         if is_first_process() {
             if !super::context::step_back(signal, context.cast()) {
                 // As a shell has it that saw a process die of the signal.
-                libc::_exit(128 + signal);
+                libc::_exit(signal.saturating_add(128));
             }
             return;
         }

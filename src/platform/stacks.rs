@@ -93,7 +93,9 @@ pub fn alternate_size() -> usize {
     const AT_MINSIGSTKSZ: libc::c_ulong = 51;
     // SAFETY: reads only.
     let frame = unsafe { libc::getauxval(AT_MINSIGSTKSZ) } as usize;
-    (frame.max(2048) + OUR_NEED).next_multiple_of(4096)
+    const PAGE: usize = 4096;
+    let wanted = frame.max(2048).saturating_add(OUR_NEED);
+    wanted.saturating_add(PAGE - 1) & !(PAGE - 1)
 }
 
 /// An alternate stack for some thread, with a guard page below.
@@ -150,7 +152,8 @@ impl Drop for AlternateStack {
         // SAFETY: mapped by `map_stack` with a guard page below, and no thread's stack any more.
         unsafe {
             let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
-            libc::munmap(self.start.sub(page).cast(), alternate_size() + page);
+            let all = alternate_size().saturating_add(page);
+            libc::munmap(self.start.sub(page).cast(), all);
         }
     }
 }
@@ -164,7 +167,7 @@ pub(super) fn map_stack(size: usize, touched: usize) -> io::Result<*mut u8> {
         let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
         let all = libc::mmap(
             std::ptr::null_mut(),
-            size + page,
+            size.saturating_add(page),
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANON,
             -1,

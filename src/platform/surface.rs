@@ -216,10 +216,12 @@ impl Power {
 
     /// Into one word, so that it can be read at any instant; 0 where nothing is known.
     pub fn pack(&self) -> u64 {
-        let battery = self.battery.map_or(0, |level| (level * 1000.0) as u64 + 1);
+        let battery = self
+            .battery
+            .map_or(0, |level| ((level * 1000.0) as u64).saturating_add(1));
         let heat = THERMAL.iter().position(|&word| Some(word) == self.thermal);
-        let heat = heat.map_or(0, |place| place as u64 + 1);
-        let low = self.low_power.map_or(0, |low| 1 + u64::from(low));
+        let heat = heat.map_or(0, |place| (place as u64).saturating_add(1));
+        let low = self.low_power.map_or(0, |low| if low { 2 } else { 1 });
         battery | heat << 32 | low << 40
     }
 

@@ -44,7 +44,7 @@ impl<const ROOM: usize> FixedText<ROOM> {
         for (slot, byte) in room.iter_mut().zip(text.bytes().take(end)) {
             *slot = byte;
         }
-        self.len += end;
+        self.len = self.len.saturating_add(end);
         end == text.len()
     }
 

@@ -87,8 +87,9 @@ impl ImageIndices {
             return RawFrame::NO_IMAGE;
         };
         *slot = (image.serial, image.base);
-        self.len += 1;
-        (self.len - 1) as u32
+        let index = self.len;
+        self.len = index.saturating_add(1);
+        index as u32
     }
 
     /// Serial number and base of the next image that has a number but is not in the file yet.
@@ -99,7 +100,7 @@ impl ImageIndices {
 
     /// Counts the next image as written, or as never to be written.
     pub fn mark_written(&mut self) {
-        self.written += 1;
+        self.written = self.written.saturating_add(1);
     }
 
     /// Copies `frames` into `scratch` with the file's image numbers. `images` may be others than when the stack was

@@ -81,7 +81,11 @@ impl Cases {
 
     /// Reserves the memory for stalls of other threads, once.
     pub fn make_room(&mut self) {
-        let count = OTHERS + usize::from(self.is_main_watched);
+        let count = if self.is_main_watched {
+            OTHERS + 1
+        } else {
+            OTHERS
+        };
         let installed = self.all.first().map(|case| case.installed);
         while let Some(installed) = installed.filter(|_| self.all.len() < count) {
             let sampler = Sampler::new(WatchedThread::fixed(installed));

@@ -28,10 +28,11 @@ impl MainCause {
         self.last = at;
         if cause.as_ref().map(LineBuffer::as_str) == self.line() {
             self.weight = self.weight.saturating_add(time);
-        } else if time > self.weight {
-            (self.candidate, self.weight) = (cause, time - self.weight);
+        } else if let Some(rest) = self.weight.checked_sub(time) {
+            self.weight = rest;
         } else {
-            self.weight -= time;
+            self.weight = time.saturating_sub(self.weight);
+            self.candidate = cause;
         }
     }
 

@@ -59,7 +59,7 @@ impl LoadRecorder {
         let mut list = Vec::new();
         let mut count = 64;
         while count > list.len() {
-            list.resize(2 * count, self.watched);
+            list.resize(count.saturating_mul(2), self.watched);
             count = platform::threads::list(&mut list);
         }
         list.truncate(count);
@@ -69,7 +69,7 @@ impl LoadRecorder {
             .filter(|thread| !own.contains(&Some(thread.tid())))
             .map(|thread| (thread, clock::thread_cpu(thread.tid())))
             .collect();
-        std::thread::sleep(2 * APART);
+        std::thread::sleep(APART.saturating_mul(2));
         let now = gauges.iter().zip(0u64..).map(|((thread, before), index)| {
             let now = clock::thread_cpu(thread.tid());
             (now.saturating_sub(*before), index)
@@ -136,7 +136,7 @@ impl LoadRecorder {
                     break;
                 }
                 let images = ImageTable::enter();
-                let at = taken * APART.as_nanos() as u64;
+                let at = (APART.as_nanos() as u64).saturating_mul(taken);
                 let state = state(&gauge);
                 let now = first.progress();
                 let captured = match work.capturer.capture_blocked(first, now, &images) {
@@ -153,7 +153,7 @@ impl LoadRecorder {
                         captured.tasks,
                     );
                 }
-                let last = taken + 1 == SAMPLES;
+                let last = taken == SAMPLES - 1;
                 recording.samples(&mut work.buffers, &images, &mut self.samples, last);
                 drop(images);
                 std::thread::sleep(APART);

@@ -2,6 +2,17 @@
 //!
 //! Everything here works on memory that was reserved at install. What is marked *signal-safe* is called
 //! from the crash handler too: no allocation, no lock, no panic.
+// Signal-safe code is in most of these modules: nothing in the room can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 mod buffers;
 mod cases;

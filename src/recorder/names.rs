@@ -38,7 +38,7 @@ impl Names {
         let image = images.image_of(frame)?;
         let svma = image.svma(frame.pc);
         let named = self.symbols(image)?.at(svma.wrapping_sub(back))?;
-        Some((named.name, svma - named.entry))
+        Some((named.name, svma.wrapping_sub(named.entry)))
     }
 
     fn symbols(&mut self, image: &LoadedImage) -> Option<&Symbols<MappedImage>> {
@@ -48,7 +48,7 @@ impl Names {
             .position(|(serial, _)| *serial == image.serial);
         let place = known.unwrap_or_else(|| {
             self.images.push((image.serial, read(image)));
-            self.images.len() - 1
+            self.images.len().saturating_sub(1)
         });
         self.images.get(place)?.1.as_ref()
     }

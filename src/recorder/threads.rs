@@ -37,6 +37,10 @@ pub(crate) struct ThreadTally {
 }
 
 impl ThreadTally {
+    fn count_unanswered(&mut self) {
+        self.unanswered = self.unanswered.saturating_add(1);
+    }
+
     /// Adds it to what the report's captures have cost. Signal-safe.
     pub fn add_to(&self, cost: &mut CaptureView<'_>) {
         let sum = |before: Option<u64>, more| Some(before.unwrap_or(0).saturating_add(more));
@@ -91,13 +95,13 @@ impl Work {
             starved: 0,
             renewals,
         };
-        let mut written = 0;
+        let mut written = 0usize;
         for &thread in listed.iter().filter(|thread| wanted(**thread)) {
             if written >= most {
-                tally.left_out += 1;
+                tally.left_out = tally.left_out.saturating_add(1);
                 continue;
             }
-            written += 1;
+            written = written.saturating_add(1);
             let now = thread.progress();
             let name = ThreadName::of(thread);
             let facts = ThreadView {
@@ -114,13 +118,13 @@ impl Work {
             match patience.record(recording, buffers, images, (thread, now), &facts) {
                 Taken::InPlace => {}
                 Taken::Copied(bytes) => tally.bytes = tally.bytes.saturating_add(bytes),
-                Taken::Unanswered => tally.unanswered += 1,
+                Taken::Unanswered => tally.count_unanswered(),
                 Taken::Nothing => {
-                    tally.unanswered += 1;
+                    tally.count_unanswered();
                     recording.unresponsive(buffers, &facts);
                 }
                 Taken::Blocked => {
-                    tally.unanswered += 1;
+                    tally.count_unanswered();
                     recording.signal_blocked(buffers, &facts);
                 }
             }

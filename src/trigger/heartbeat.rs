@@ -7,6 +7,17 @@
 //! the rest of a beat. So only the watchdog has one: before it sleeps without a time-out it sleeps with one that is
 //! longer than any processor keeps a store back, and reads the beat again (Morrison and Afek, "Temporally Bounding TSO for
 //! Fence-Free Asymmetric Synchronization", ASPLOS 2015).
+// Runs in each turn of the app: nothing in these modules can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 #[cfg(all(loom, test))]
 mod model;
@@ -114,7 +125,9 @@ impl Heartbeat {
 
     /// The number of the install that it belongs to: in its high bits the state, in the others the count of its installs.
     pub(crate) fn number(self) -> u32 {
-        registry::index_of(self.state) * (state::INSTALLS + 1) + self.install
+        registry::index_of(self.state)
+            .wrapping_mul(state::INSTALLS + 1)
+            .wrapping_add(self.install)
     }
 
     /// One turn of the run loop: [`begin`](Self::begin), `handle`, [`end`](Self::end), which comes

@@ -30,7 +30,7 @@ pub(super) fn follow(context: u64, read: ReadContext<'_>, into: &mut [u64]) -> (
             return (count, AsyncEnd::Limit);
         };
         *slot = resumes;
-        count += 1;
+        count = count.saturating_add(1);
         match parent {
             0 => return (count, AsyncEnd::Root),
             _ if parent == met || parent == context & ADDRESS => return (count, AsyncEnd::Loop),

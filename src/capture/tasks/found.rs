@@ -1,15 +1,4 @@
 //! The chains of the frames that a walk has found.
-// Signal-safe: nothing here can panic.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic
-    )
-)]
 
 use super::follow::follow;
 use super::notes::{BY_REGISTER, CALLERS, find, read_context};

@@ -4,6 +4,17 @@
 //! ([`notes`]), and matched to the frames of the walk afterwards ([`found`]). A stack that is read in place needs no notes.
 //!
 //! Source: Swift's ABI, include/swift/ABI/Task.h (`AsyncContext`).
+// Signal-safe: nothing in these modules can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 mod follow;
 mod found;

@@ -23,7 +23,7 @@ pub(super) const BY_REGISTER: u64 = 0;
 pub(crate) fn note(standing: &Standing<'_>, into: &mut [u64]) -> usize {
     let mut reads = 0u32;
     let mut read = |at: u64| {
-        reads += 1;
+        reads = reads.wrapping_add(1);
         // A look at the clock costs as much as the read.
         match reads.is_multiple_of(8) && now() > standing.until {
             true => Err(AsyncEnd::Limit),
@@ -87,7 +87,7 @@ fn write(
             callers.get_mut(..most).unwrap_or_default(),
         );
         head.copy_from_slice(&[key, (count as u64) << 8 | end as u64]);
-        used += 2 + count;
+        used = used.saturating_add(count).saturating_add(2);
     }
     used
 }

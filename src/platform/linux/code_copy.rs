@@ -1,6 +1,5 @@
 //! Code of an image that the loader may unmap at any time, copied page by page as it is asked for.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::memory::{self, Reserved};
@@ -43,7 +42,7 @@ impl CodeCopy {
     /// of the pages just now. Signal-safe.
     pub fn at(&self, offset: usize, length: usize, is_there: &dyn Fn() -> bool) -> Option<&[u8]> {
         let rest = self.length.checked_sub(offset)?;
-        let range = offset..offset + length.min(MOST).min(rest);
+        let range = offset..offset.saturating_add(length.min(MOST).min(rest));
         for page in range.start / PAGE..range.end.div_ceil(PAGE) {
             self.fill(page, is_there)?;
         }
@@ -64,12 +63,13 @@ impl CodeCopy {
             state.compare_exchange(EMPTY, BEING_FILLED, acquire, relaxed)
         };
         claim(state).ok()?;
-        let Range { start, end } = page * PAGE..self.length.min((page + 1) * PAGE);
+        let start = page.checked_mul(PAGE)?;
+        let length = self.length.checked_sub(start)?.min(PAGE);
         let from = self.from.wrapping_add(start as u64);
         // SAFETY: within the reserved bytes, which nothing refers to before this page is FILLED; the claim above makes
         // this thread the only writer.
-        let copied = unsafe { memory::read_raw(from, self.pages.as_ptr().add(start), end - start) };
-        let is_whole = copied == end - start && is_there();
+        let copied = unsafe { memory::read_raw(from, self.pages.as_ptr().add(start), length) };
+        let is_whole = copied == length && is_there();
         state.store(if is_whole { FILLED } else { EMPTY }, Ordering::Release);
         is_whole.then_some(())
     }

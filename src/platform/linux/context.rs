@@ -82,14 +82,14 @@ pub unsafe fn step_back(signal: libc::c_int, context: *mut libc::ucontext_t) -> 
             (libc::SIGTRAP, [0xcd, 0x03]) | (libc::SIGSYS, [0x0f, 0x05]) => 2,
             _ => return false,
         };
-        *pc -= length;
+        *pc = pc.wrapping_sub(length);
         true
     }
     #[cfg(target_arch = "aarch64")]
     {
         // The pc of a breakpoint is its own.
         if signal == libc::SIGSYS {
-            machine.pc -= 4;
+            machine.pc = machine.pc.wrapping_sub(4);
         }
         matches!(signal, libc::SIGSYS | libc::SIGTRAP)
     }
@@ -106,7 +106,11 @@ pub unsafe fn is_at_call(context: *const libc::ucontext_t) -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         // SAFETY: the caller vouches for the context.
-        let pc = unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] } as u64;
+        let gregs = unsafe { &(*context).uc_mcontext.gregs };
+        let Some(&pc) = gregs.get(libc::REG_RIP as usize) else {
+            return false;
+        };
+        let pc = pc as u64;
         let is_call = |at: u64| {
             let mut code = [0; 2];
             super::memory::read(at, &mut code) == 2 && code == [0x0f, 0x05]

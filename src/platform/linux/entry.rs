@@ -67,7 +67,7 @@ pub fn prepare() {
         let Ok(bottom) = map_stack(UPPER + LOWER, touched) else {
             return;
         };
-        let top = bottom as usize + UPPER + LOWER;
+        let top = (bottom as usize).wrapping_add(UPPER + LOWER);
         stack.top.store(top, Ordering::Release);
     }
 }
@@ -84,7 +84,7 @@ impl HandlerStack {
     /// Address and size of the part for signals that come while a handler runs on the other one.
     fn for_signals(&self) -> (*mut u8, usize) {
         let top = self.top.load(Ordering::Relaxed);
-        ((top - UPPER - LOWER) as *mut u8, LOWER)
+        (top.wrapping_sub(UPPER + LOWER) as *mut u8, LOWER)
     }
 }
 

@@ -134,7 +134,7 @@ pub fn is_debugged() -> bool {
 fn is_traced_in(status: &[u8]) -> bool {
     const KEY: &[u8] = b"\nTracerPid:\t";
     status
-        .windows(KEY.len() + 1)
+        .windows(const { KEY.len() + 1 })
         .find(|window| window.starts_with(KEY))
         .and_then(|window| window.last())
         .is_some_and(|&digit| digit != b'0')

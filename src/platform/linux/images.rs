@@ -201,7 +201,7 @@ fn read_image(
             let svma = range(header, header.p_filesz);
             let notes = in_memory(&svma)?;
             let id = build_id(&notes)?;
-            let offset = id.as_ptr() as u64 - notes.as_ptr() as u64;
+            let offset = (id.as_ptr() as u64).wrapping_sub(notes.as_ptr() as u64);
             let at = slide.wrapping_add(svma.start).wrapping_add(offset);
             Some((at, id.to_vec()))
         });
@@ -291,7 +291,7 @@ fn segments(slide: u64, headers: &[libc::Elf64_Phdr], stays: bool) -> Contents {
     }
     let resident = |svma: Range<u64>| {
         let start = slide.wrapping_add(svma.start);
-        let length = usize::try_from(svma.end - svma.start).ok()?;
+        let length = usize::try_from(svma.end.checked_sub(svma.start)?).ok()?;
         Some((svma, Resident { start, length }))
     };
     Contents::Resident(segments.filter_map(resident).collect())
@@ -299,13 +299,14 @@ fn segments(slide: u64, headers: &[libc::Elf64_Phdr], stays: bool) -> Contents {
 
 /// The entries of an image's dynamic section, as far as it is there.
 fn dynamic_section(slide: u64, headers: &[libc::Elf64_Phdr]) -> Vec<Entry> {
+    const SIZE: usize = size_of::<Entry>();
     let mut dynamic = headers
         .iter()
         .filter(|header| header.p_type == libc::PT_DYNAMIC);
     let Some(header) = dynamic.next() else {
         return Vec::new();
     };
-    let count = usize::try_from(header.p_memsz).unwrap_or(0) / size_of::<Entry>();
+    let count = usize::try_from(header.p_memsz).unwrap_or(0) / SIZE;
     // SAFETY: the loader keeps the segment mapped while it holds its lock; any bits are words.
     unsafe { copy(slide.wrapping_add(header.p_vaddr), count) }.unwrap_or_default()
 }
@@ -355,9 +356,9 @@ fn build_id(notes: &[u8]) -> Option<&[u8]> {
     let mut rest = notes;
     loop {
         let word = |at: usize| {
-            rest.get(at..at + 4)
-                .and_then(|bytes| bytes.try_into().ok())
-                .map(|bytes| u32::from_le_bytes(bytes) as usize)
+            rest.get(at..)
+                .and_then(|bytes| bytes.first_chunk())
+                .map(|bytes| u32::from_le_bytes(*bytes) as usize)
         };
         let (name_size, size, kind) = (word(0)?, word(4)?, word(8)?);
         let padded = |size: usize| size.checked_add(3).map(|size| size & !3);

@@ -71,7 +71,7 @@ impl Needed {
 fn text_at(address: u64) -> Vec<u8> {
     let mut text = vec![0; LONGEST];
     let length = memory::read(address, &mut text);
-    let end = text[..length].iter().position(|byte| *byte == 0);
+    let end = text.iter().take(length).position(|byte| *byte == 0);
     text.truncate(end.unwrap_or(0));
     text
 }

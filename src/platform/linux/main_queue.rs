@@ -158,7 +158,7 @@ fn note() {
     let mut owned = words
         .enumerate()
         .filter(|(_, word)| owner_in(word) == own)
-        .map(|(index, _)| queue.saturating_add(4 * index as u64));
+        .map(|(index, _)| queue.saturating_add((index as u64).saturating_mul(4)));
     // Of two, neither can be told to be it.
     let lock = owned.next().filter(|_| owned.next().is_none());
     LOCK.store(lock.unwrap_or(0), Ordering::Relaxed);

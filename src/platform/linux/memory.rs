@@ -39,7 +39,7 @@ pub fn is_there(address: u64) -> bool {
     const NO_HOW: libc::c_int = -1;
     let errno = super::errno();
     // A whole word, which lies on one page.
-    let word = address & !(SET_BYTES as u64 - 1);
+    let word = address & !const { SET_BYTES as u64 - 1 };
     if word == 0 {
         // No set at all is no error.
         return false;

@@ -30,7 +30,6 @@ use self::fallback::Fallback;
 use self::handler::HANDLERS;
 use self::queue::{is_denied, queue, send};
 pub use self::signal::{claim_signal, forget_taken, install, taken};
-pub use self::slot::SLOTS;
 use self::slot::{COPYING, FREE, GENERATION, GENERATIONS, IDLE, PHASE, REQUESTED, SLOT, StackPart};
 use self::wait::wait;
 use super::memory::Reserved;
@@ -117,14 +116,13 @@ impl Stopper {
         let blocks = fallback.is_some();
         drop(fallback);
         asked?;
-        // In bounds since `new`.
-        let slot = &SLOT[self.slot % SLOTS];
+        let slot = slot::at(self.slot);
         // SAFETY: DONE, seen with Acquire: the handler has let the request go.
         let request = unsafe { &*slot.request.get() };
         contact::note(thread, &request.alternate, blocks);
         let part = |part: &StackPart| {
             let at = part.at.min(request.room);
-            let bytes = part.bytes.min(request.room - at);
+            let bytes = part.bytes.min(request.room.saturating_sub(at));
             // SAFETY: the handler wrote so many bytes there, within `room`, and it is not written there
             // before the next `stop`, which needs `&mut self`.
             unsafe { std::slice::from_raw_parts(request.into.add(at), bytes) }
@@ -150,8 +148,7 @@ impl Stopper {
         budget: &StopBudget,
         (usual, fallback): (i32, Option<&mut Fallback>),
     ) -> Result<(), StopError> {
-        // In bounds since `new`.
-        let slot = &SLOT[self.slot % SLOTS];
+        let slot = slot::at(self.slot);
         let state = slot.state.load(Ordering::Acquire);
         if state & PHASE == COPYING {
             // A previous handler was itself stopped in the middle; the memory is still its own.
@@ -238,7 +235,7 @@ pub fn offer_stack(thread: Thread, generation: u64) -> Result<(), StopError> {
 
 impl Drop for Stopper {
     fn drop(&mut self) {
-        let state = &SLOT[self.slot % SLOTS].state;
+        let state = &slot::at(self.slot).state;
         let mut now = state.load(Ordering::Acquire);
         // While a stuck handler still writes, both slot and memory are left to it for good.
         while now & PHASE != COPYING {

@@ -74,11 +74,8 @@ impl Thread {
             unsafe { libc::prctl(libc::PR_GET_NAME, buffer.as_mut_ptr()) };
             return buffer.iter().position(|&byte| byte == 0).unwrap_or(0);
         }
-        if length > 0 && buffer.get(length - 1) == Some(&b'\n') {
-            length - 1
-        } else {
-            length
-        }
+        let read = buffer.get(..length).unwrap_or_default();
+        read.strip_suffix(b"\n").unwrap_or(read).len()
     }
 
     /// Returns true if a signal is pending for the thread, which blocks it. (While its handler runs, a signal is

@@ -85,12 +85,14 @@ pub fn process_start() -> Option<u64> {
     let mut buffer = [0; 1024];
     let text = read_file(c"/proc/self/stat", &mut buffer);
     let name_end = text.iter().rposition(|&byte| byte == b')')?;
-    let mut words = text.get(name_end + 2..)?.split(|&byte| byte == b' ');
+    let mut words = text
+        .get(name_end.checked_add(2)?..)?
+        .split(|&byte| byte == b' ');
     let ticks = number(words.nth(19)?)?;
     // SAFETY: sysconf has no preconditions.
     let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     let per_second = u64::try_from(per_second).ok().filter(|&ticks| ticks > 0)?;
-    Some(ticks.saturating_mul(1_000_000_000 / per_second))
+    Some(ticks.saturating_mul(1_000_000_000u64.checked_div(per_second)?))
 }
 
 /// True if the kernel counts the processes that it has killed because memory ran out.

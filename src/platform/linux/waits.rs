@@ -153,8 +153,9 @@ fn is_file(file: i32) -> bool {
         .any(|folder| target.starts_with(folder));
     // The mode is the third half of word 3 (bytes 24 to 31).
     let bytes = facts[MODE.start / 8].to_ne_bytes();
-    let at = MODE.start % 8;
-    let mode = u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+    let half = bytes.get(const { MODE.start % 8 }..);
+    let mode = half.and_then(|half| half.first_chunk()).copied();
+    let mode = u16::from_ne_bytes(mode.unwrap_or_default());
     let kind = u32::from(mode) & libc::S_IFMT;
     known && !made_up && [libc::S_IFREG, libc::S_IFDIR, libc::S_IFBLK].contains(&kind)
 }

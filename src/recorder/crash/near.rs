@@ -24,7 +24,12 @@ pub(super) fn write(
     registers: &Registers,
     address: Option<u64>,
 ) {
-    let around = |address: u64| (address.saturating_sub(AROUND), 2 * AROUND as usize);
+    let around = |address: u64| {
+        (
+            address.saturating_sub(AROUND),
+            const { 2 * AROUND as usize },
+        )
+    };
     let below = (registers.sp().saturating_sub(RED_ZONE), STACK);
     let places = [
         ("pc", Some(around(registers.pc()))),

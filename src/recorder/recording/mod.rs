@@ -206,7 +206,8 @@ impl Recording {
 
     /// Cuts the file to the whole sections that are counted.
     pub fn settle(&mut self) {
-        self.torn = self.file.truncate(self.start + self.length).is_err();
+        let end = self.start.saturating_add(self.length);
+        self.torn = self.file.truncate(end).is_err();
     }
 
     /// Writes `event`.

@@ -1,4 +1,15 @@
 //! The two serde adaptors that a report needs: one fills a fixed buffer, one reads untrusted bytes.
+// Signal-safe code writes, and untrusted bytes are read: nothing in these modules can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 pub(crate) mod fields;
 mod fit;

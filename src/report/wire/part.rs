@@ -1,15 +1,4 @@
 //! Rules for writing a section, and the part of it to write when there is no room for all.
-// Signal-safe: nothing here can panic.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic
-    )
-)]
 
 use serde::ser::{Serialize, Serializer};
 

@@ -79,7 +79,11 @@ impl Installed {
         let this = place(here);
         let is_own = || last >> 40 == this >> 40 && entry::is_on_handler_stack(sp);
         let goes_on = is_passed_on && is_within(this) || is_within(place(sp)) || is_own();
-        let count = if goes_on { (last & 0xff) + 1 } else { 1 };
+        let count = if goes_on {
+            (last & 0xff).saturating_add(1)
+        } else {
+            1
+        };
         self.chain.store(this | count, Ordering::Relaxed);
         count > MOST_IN_CHAIN
     }

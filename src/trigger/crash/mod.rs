@@ -4,6 +4,17 @@
 //! Nothing here knows of reports. [`install`] takes a [`CrashWriter`], two functions; each crash is handed to it as one
 //! [`Crashed`]. It writes part by part ([`CrashPart::write`]), so that a crash of its own costs one part. A signal that
 //! the process lives on after is handed to [`CrashWriter::retract`].
+// Signal-safe: nothing in these modules can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 mod handler;
 mod installed;

@@ -1,16 +1,5 @@
 //! Writes the report of a crash part by part, in order of worth, on the stack that is kept for it: a part that is cut off, by a
 //! fault of ours or because it stands still, is followed by the next.
-// Signal-safe: nothing here can panic.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic
-    )
-)]
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};

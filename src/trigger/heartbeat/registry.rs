@@ -81,10 +81,11 @@ pub(super) fn state_at(index: u32) -> &'static HeartbeatState {
 
 /// The index of a state, 0 for one that is not in the table.
 pub(super) fn index_of(state: &HeartbeatState) -> u32 {
+    const SIZE: usize = size_of::<HeartbeatState>();
     let offset = (std::ptr::from_ref(state) as usize).wrapping_sub(STATES.as_ptr() as usize);
-    let index = offset / size_of::<HeartbeatState>();
+    let index = offset / SIZE;
     if index < STATES.len() {
-        index as u32 + 1
+        (index as u32).wrapping_add(1)
     } else {
         0
     }
@@ -224,7 +225,7 @@ impl Registry {
                 install: heart.install,
             });
         }
-        USED.fetch_max(index + 1, Ordering::Release);
+        USED.fetch_max(index.saturating_add(1), Ordering::Release);
         OWN.set(Some(state));
         Ok(heart)
     }
@@ -265,10 +266,13 @@ impl Registry {
         };
         let states = STATES.iter().zip(&members.all);
         let of_pool = states.filter(|(_, of)| of.as_ref().is_some_and(|of| &*of.name == name));
-        of_pool.fold((0, 0), |(count, at_rest), (state, _)| {
+        of_pool.fold((0u64, 0u64), |(count, at_rest), (state, _)| {
             let beat = state.beat();
             let rests = beat.idle() || beat == Beat::NONE;
-            (count + 1, at_rest + u64::from(rests))
+            (
+                count.saturating_add(1),
+                at_rest.saturating_add(rests.into()),
+            )
         })
     }
 

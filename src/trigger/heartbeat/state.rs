@@ -33,7 +33,7 @@ impl Beat {
     #[must_use]
     pub const fn begun(self) -> Beat {
         let deeper = (self.0 & Self::DEPTH != Self::DEPTH) as u64;
-        Beat((self.0.wrapping_add(Self::ONE) & !Self::ENDED) + deeper)
+        Beat((self.0.wrapping_add(Self::ONE) & !Self::ENDED).wrapping_add(deeper))
     }
 
     /// After one more `end`; one without a `begin` only counts.
@@ -41,7 +41,7 @@ impl Beat {
     #[must_use]
     pub const fn ended(self) -> Beat {
         let shallower = (self.0 & Self::DEPTH != 0) as u64;
-        Beat((self.0.wrapping_add(Self::ONE) | Self::ENDED) - shallower)
+        Beat((self.0.wrapping_add(Self::ONE) | Self::ENDED).wrapping_sub(shallower))
     }
 
     /// At rest, whatever has begun.
@@ -56,7 +56,7 @@ impl Beat {
         let at_rest = self.paused();
         match depth {
             0 => at_rest,
-            _ => Beat((at_rest.0 & !Self::ENDED) + depth),
+            _ => Beat((at_rest.0 & !Self::ENDED).wrapping_add(depth)),
         }
     }
 
@@ -220,7 +220,7 @@ impl HeartbeatState {
 
     /// Turns all heartbeats into no-ops. Even numbers belong to no install.
     pub fn uninstall(&self) -> u32 {
-        let next = ((self.install.load(Ordering::SeqCst) | 1) + 1) & INSTALLS;
+        let next = (self.install.load(Ordering::SeqCst) | 1).wrapping_add(1) & INSTALLS;
         self.install.store(next, Ordering::SeqCst);
         next
     }

@@ -10,17 +10,6 @@
 //!
 //! Source: `setup_rt_frame` and `signal_setup_done` in arch/x86/kernel/signal.c and kernel/signal.c: the signal is taken,
 //! the registers stay as they are, and `force_sig` gives `SI_KERNEL`.
-// Signal-safe: nothing here can panic.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic
-    )
-)]
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;

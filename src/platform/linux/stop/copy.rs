@@ -1,15 +1,4 @@
 //! The copy of a thread's stack, made by the thread itself in the handler.
-// Signal-safe: nothing here can panic.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic
-    )
-)]
 
 use std::mem::offset_of;
 use std::ops::Range;

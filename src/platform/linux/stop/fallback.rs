@@ -61,7 +61,8 @@ static BEFORE: [ActionBefore; 65] = [const {
 
 impl ActionBefore {
     fn of(signal: i32) -> &'static ActionBefore {
-        &BEFORE[signal as usize % BEFORE.len()]
+        let [first, ..] = &BEFORE;
+        BEFORE.get(signal as usize).unwrap_or(first)
     }
 
     fn keep(&self, action: &libc::sigaction) {

@@ -77,7 +77,7 @@ pub(super) fn in_place() -> Result<i32, StopError> {
     if is_ours(signal) {
         return Ok(signal);
     }
-    if let Some(bit) = 1u64.checked_shl(signal as u32 - 1) {
+    if let Some(bit) = 1u64.checked_shl((signal as u32).wrapping_sub(1)) {
         TAKEN.fetch_or(bit, Ordering::Relaxed);
     }
     let free = free().find(|&free| is_ours(free)).ok_or_else(|| {
@@ -112,7 +112,9 @@ pub fn taken() -> Vec<i32> {
     let _ = in_place();
     let taken = TAKEN.load(Ordering::Relaxed);
     (1..=64)
-        .filter(|signal| taken >> (signal - 1) & 1 == 1)
+        .zip(0..64)
+        .filter(|(_, bit)| taken >> bit & 1 == 1)
+        .map(|(signal, _)| signal)
         .collect()
 }
 
@@ -123,7 +125,7 @@ fn free() -> impl Iterator<Item = i32> {
 
 /// Those of them that are `wanted`. Signal-safe.
 pub(super) fn free_among(wanted: impl Fn(i32) -> bool) -> impl Iterator<Item = i32> {
-    (libc::SIGRTMIN() + 4..=libc::SIGRTMAX())
+    (libc::SIGRTMIN().saturating_add(4)..=libc::SIGRTMAX())
         .filter(move |&signal| wanted(signal) && signals::is_default(signal))
 }
 

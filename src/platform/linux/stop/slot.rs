@@ -1,15 +1,4 @@
 //! The slot in which a stopper and a handler meet: a request, handed back and forth by one atomic word.
-// Signal-safe: nothing here can panic.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic
-    )
-)]
 
 use std::cell::UnsafeCell;
 use std::ops::Range;
@@ -19,7 +8,7 @@ use super::super::context::REGISTERS;
 use crate::platform::surface::WhileStopped;
 
 /// Most stoppers of a process at a time.
-pub const SLOTS: usize = 32;
+const SLOTS: usize = 32;
 
 /// A piece of a stack that was copied.
 #[derive(Debug, Clone, Copy)]
@@ -104,6 +93,12 @@ pub(super) static SLOT: [CaptureSlot; SLOTS] = [const {
         }),
     }
 }; SLOTS];
+
+/// The slot with this number, of which there is none beyond [`SLOTS`]. Signal-safe.
+pub(super) fn at(number: usize) -> &'static CaptureSlot {
+    let [first, ..] = &SLOT;
+    SLOT.get(number).unwrap_or(first)
+}
 
 /// The signal's value has 8 bits for the slot and the rest for the generation.
 pub(super) const GENERATIONS: u64 = (1 << 56) - 1;

@@ -46,8 +46,8 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) -> bool {
                 _mm_stream_si128(to.add(1), line[1]);
                 _mm_stream_si128(to.add(2), line[2]);
                 _mm_stream_si128(to.add(3), line[3]);
-                let of = |at: usize| _mm_cmpeq_epi16(line[at], mark);
-                let (first, second) = (_mm_or_si128(of(0), of(1)), _mm_or_si128(of(2), of(3)));
+                let [a, b, c, d] = line.map(|words| _mm_cmpeq_epi16(words, mark));
+                let (first, second) = (_mm_or_si128(a, b), _mm_or_si128(c, d));
                 seen = _mm_or_si128(seen, _mm_or_si128(first, second));
             }
         }
@@ -56,12 +56,13 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) -> bool {
         // SAFETY: as above. The highest 16 bits of each of the two words.
         unsafe { _mm_movemask_epi8(seen) & 0xc0c0 != 0 }
     };
+    let left = length.wrapping_sub(streamed);
     // SAFETY: the rest of both, see above.
     unsafe {
-        std::ptr::copy_nonoverlapping(from.add(streamed), to.add(streamed), length - streamed);
+        std::ptr::copy_nonoverlapping(from.add(streamed), to.add(streamed), left);
     }
     // SAFETY: written just now.
-    let rest = unsafe { std::slice::from_raw_parts(to.add(streamed), length - streamed) };
+    let rest = unsafe { std::slice::from_raw_parts(to.add(streamed), left) };
     marked | has_mark(rest)
 }
 

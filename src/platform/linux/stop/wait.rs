@@ -21,7 +21,7 @@ pub(super) fn wait(
     // it must have it: after a short while this one only looks now and then, and is not woken by
     // the handler, whose time is what counts.
     let mut pauses = 0u32;
-    let mut looks = 0;
+    let mut looks = 0u32;
     while now().saturating_sub(start) < DOZE.min(patience) {
         if state.load(Ordering::Acquire) & PHASE == DONE {
             return true;
@@ -30,9 +30,13 @@ pub(super) fn wait(
             std::hint::spin_loop();
         } else {
             pause(10_000 << pauses.min(5));
-            pauses += 1;
+            pauses = pauses.saturating_add(1);
             if pauses >= DOUBTS {
-                looks = if hopeless() { looks + 1 } else { 0 };
+                looks = if hopeless() {
+                    looks.saturating_add(1)
+                } else {
+                    0
+                };
             }
             if looks == 2 {
                 break;
@@ -55,7 +59,11 @@ pub(super) fn wait(
         }
         let waited = now().saturating_sub(start);
         if waited >= look_at {
-            looks = if hopeless() { looks + 1 } else { 0 };
+            looks = if hopeless() {
+                looks.saturating_add(1)
+            } else {
+                0
+            };
             look_at = waited.saturating_add(POLL);
             if looks == 2 {
                 (patience, most) = (0, 0);

@@ -1,15 +1,4 @@
 //! Elements of arrays, entries of maps, fields of structs: how each is put into what is being filled.
-// Signal-safe: nothing here can panic.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic
-    )
-)]
 
 use std::fmt::Error;
 

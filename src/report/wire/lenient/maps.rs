@@ -82,7 +82,7 @@ impl<'a> MapAccess<'a> for Map<'_, 'a, '_> {
         let reader = &mut *self.reader;
         while self.left > 0 {
             if let Keys::Any = self.keys {
-                self.left -= 1;
+                self.left = self.left.saturating_sub(1);
                 return seed.deserialize(reader).map(Some);
             }
             if self.index >= limits::FIELDS {
@@ -92,8 +92,8 @@ impl<'a> MapAccess<'a> for Map<'_, 'a, '_> {
                 self.left = 0;
                 break;
             }
-            self.index += 1;
-            self.left -= 1;
+            self.index = self.index.saturating_add(1);
+            self.left = self.left.saturating_sub(1);
             self.entry = reader.at;
             let (token, value) = reader.token()?;
             let Token::Text(key) = token else {
@@ -133,7 +133,7 @@ impl<'a> MapAccess<'a> for Map<'_, 'a, '_> {
                 continue;
             }
             self.seen |= 1 << known;
-            self.field = known + 1;
+            self.field = known.saturating_add(1);
             // A struct's fields are known by their numbers too.
             let known = known as u64;
             return seed.deserialize(known.into_deserializer()).map(Some);

@@ -98,7 +98,7 @@ impl<'a> Deserializer<'a> for &mut Reader<'a, '_> {
         if !self.is_nil() {
             return visitor.visit_some(self);
         }
-        self.at += 1;
+        self.at = self.at.saturating_add(1);
         visitor.visit_none()
     }
 
@@ -237,8 +237,8 @@ impl<'a> SeqAccess<'a> for Seq<'_, 'a, '_> {
         if self.left == 0 {
             return Ok(None);
         }
-        self.left -= 1;
-        *index += 1;
+        self.left = self.left.saturating_sub(1);
+        *index = index.saturating_add(1);
         seed.deserialize(&mut **reader).map(Some)
     }
 
