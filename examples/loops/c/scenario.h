@@ -92,7 +92,7 @@ static void scenario_install(int argc, char **words) {
 /* Draws a frame. The first may be slow; then the app has launched. */
 static void scenario_draw(void) {
   if (scenario_draws++ > 0) return;
-  if (!strcmp(scenario, "first")) reload_catalogue(1000, true);
+  if (!strcmp(scenario, "first")) reload_catalogue(2000, true);
   wedjat_launched(monitor);
 }
 

@@ -53,7 +53,7 @@ impl Scenario {
         self.draws += 1;
         if self.draws == 1 {
             if self.name == "first" {
-                reload_catalogue(ms(1_000), true);
+                reload_catalogue(ms(2_000), true);
             }
             self.monitor.launched();
         }
