@@ -74,8 +74,8 @@ int main(int argc, char **words) {
     do runs &= handle(&event);
     while (SDL_PollEvent(&event));
     SDL_FillRect(surface, NULL, 0x204060);
-    scenario_draw();
     SDL_UpdateWindowSurface(window);
+    scenario_draw(); /* SDL loads its renderer when it first shows a frame. */
     wedjat_end(heart);
   }
   scenario_end();
