@@ -161,7 +161,7 @@ impl Gauges {
         let cpu = CpuView {
             process: share(process.saturating_sub(watchdog)),
             watchdog: share(watchdog).filter(|_| watched),
-            device: Some(device).filter(|_| all > 0),
+            device: (all > 0).then_some(device),
             cores,
         };
         let memory = MemoryUseView {

@@ -307,9 +307,10 @@ impl Capturer {
         self.registers = *registers;
         self.live.forget();
         let (set, live) = (images.set(), &mut self.live);
-        let mut walk = match exact {
-            true => self.unwinder.walk(registers, set, live),
-            false => self.unwinder.walk_from_call(registers, set, live),
+        let mut walk = if exact {
+            self.unwinder.walk(registers, set, live)
+        } else {
+            self.unwinder.walk_from_call(registers, set, live)
         };
         let end = fill(&mut self.frames, &mut self.tasks, &mut walk, images, taken);
         self.tasks.read_live(&self.registers, images.set());

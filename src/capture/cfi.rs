@@ -150,9 +150,10 @@ impl Cfi {
         entry.initial_address().checked_add(entry.len())?;
         let length = u32::try_from(entry.len()).ok()?;
         let one_row = self.is_plain(&section, &entry, arch)?;
-        (as_indexed && length != UNKNOWN && length < ONE_ROW).then_some(match one_row {
-            true => length | ONE_ROW,
-            false => length,
+        (as_indexed && length != UNKNOWN && length < ONE_ROW).then_some(if one_row {
+            length | ONE_ROW
+        } else {
+            length
         })
     }
 
@@ -220,7 +221,9 @@ impl Cfi {
             .ok()?;
         let mut code = entry.instructions(&section, &self.bases);
         while let Some(code) = code.next().ok()? {
-            (!matches!(code, CallFrameInstruction::AdvanceLoc { .. })).then_some(())?;
+            if matches!(code, CallFrameInstruction::AdvanceLoc { .. }) {
+                return None;
+            }
         }
         let start = entry.initial_address();
         Some(start..start.saturating_add(entry.len()))

@@ -75,14 +75,18 @@ impl SectionWords<'_> {
     /// The first-level index: where it stands, and how many entries it has, of which the last has where
     /// the functions end.
     fn index(self) -> Option<(usize, usize)> {
-        (self.word(0)? == VERSION).then_some(())?;
+        if self.word(0)? != VERSION {
+            return None;
+        }
         Some((self.word(20)? as usize, self.word(24)? as usize))
     }
 
     fn page(self, number: usize) -> Option<SecondLevelPage> {
         let (index, count) = self.index()?;
         let entry = index.checked_add(number.checked_mul(12)?)?;
-        (number.checked_add(1)? < count).then_some(())?;
+        if number.checked_add(1)? >= count {
+            return None;
+        }
         Some(SecondLevelPage {
             number,
             start: self.word(entry)?,
@@ -167,9 +171,10 @@ impl CompactTable {
     /// The table of an image whose base is the svma `image`; `text` holds its instructions, as far as they are known.
     pub(crate) fn new(section: Section, image: u64, text: Option<&Section>) -> CompactTable {
         let words = SectionWords(&section.bytes);
-        let count = match words.is_in_order() {
-            true => words.index().map_or(0, |(_, count)| count),
-            false => 0,
+        let count = if words.is_in_order() {
+            words.index().map_or(0, |(_, count)| count)
+        } else {
+            0
         };
         let engine = Engine::new(image, &section, text);
         let pages = (0..count).map(|_| AtomicU8::new(UNKNOWN)).collect();

@@ -9,7 +9,9 @@ const SECTIONS: usize = 4096;
 
 /// The svmas of `.eh_frame` in a 64-bit file. `gcc -static` writes no search table for it, and no program header then.
 pub(super) fn eh_frame(file: &[u8]) -> Option<Range<u64>> {
-    file.starts_with(b"\x7fELF\x02\x01").then_some(())?;
+    if !file.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
     let table = usize::try_from(word(file, 40)?).ok()?;
     let (size, count, names) = (half(file, 58)?, half(file, 60)?, half(file, 62)?);
     let section = |index: usize| {

@@ -242,9 +242,10 @@ fn loaded(facts: ImageFacts) -> LoadedImage {
     }
     image = image.with_function_starts(&facts.function_starts);
     // The shared cache is a file that cannot be written to.
-    match facts.cached {
-        true => image,
-        false => image.with_mapped_sections(),
+    if facts.cached {
+        image
+    } else {
+        image.with_mapped_sections()
     }
 }
 

@@ -132,7 +132,8 @@ impl MonitorBuilder {
 
         let mut facts = Facts::gather(&self.name, &self.version, fresh_id());
         facts.all_images = self.all_images;
-        (facts.names, facts.threads) = (self.names, self.threads);
+        facts.names = self.names;
+        facts.threads = self.threads;
         let limits = CaptureLimits {
             stopped: nanos(self.stop_budget),
             ..CaptureLimits::default()

@@ -44,9 +44,10 @@ pub fn on_leaving(leaving: fn(Leaving)) {
         let begun = unsafe { exits.as_ref() }.is_some_and(|time| *time != 0);
         // SAFETY: only such a function is stored there, before this one is registered.
         let leaving = unsafe { std::mem::transmute::<*mut (), fn(Leaving)>(leaving) };
-        leaving(match begun {
-            true => Leaving::Exits(status),
-            false => Leaving::Unloaded,
+        leaving(if begun {
+            Leaving::Exits(status)
+        } else {
+            Leaving::Unloaded
         });
     }
     LEAVING.store(leaving as *mut (), Ordering::Release);

@@ -34,18 +34,20 @@ impl KnownDescriptor {
 
     /// Its number; `EBADF` where it was closed elsewhere.
     pub fn get(&self) -> Result<RawFd, i32> {
-        match KnownDescriptor::of(self.number)? == *self {
-            true => Ok(self.number),
-            false => Err(libc::EBADF),
+        if KnownDescriptor::of(self.number)? == *self {
+            Ok(self.number)
+        } else {
+            Err(libc::EBADF)
         }
     }
 
     /// Returns the length of the file in bytes, and true if it still has a name.
     pub fn length(&self) -> Result<(u64, bool), i32> {
         let now = FileFacts::of(self.number)?;
-        match (now.device, now.inode) == (self.device, self.inode) {
-            true => Ok((now.length, now.links > 0)),
-            false => Err(libc::EBADF),
+        if (now.device, now.inode) == (self.device, self.inode) {
+            Ok((now.length, now.links > 0))
+        } else {
+            Err(libc::EBADF)
         }
     }
 

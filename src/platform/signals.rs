@@ -102,7 +102,9 @@ pub fn take_again(signal: i32) -> io::Result<()> {
     // Everything that is not a fault waits until the report is written.
     let mut action = action(ours(), flags, &FAULTS);
     // A trapped call goes to the previous handler before any call of ours: the kernel sets its mask.
-    if let Some(before) = before.filter(|_| signal == libc::SIGSYS) {
+    if let Some(before) = before
+        && signal == libc::SIGSYS
+    {
         action.sa_mask = before.sa_mask;
         for fault in FAULTS {
             // SAFETY: the set is a whole one.
@@ -168,7 +170,9 @@ pub const MAY_COME_AGAIN: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE,
 /// `vfork` shares this memory.
 pub fn restore(signal: i32) {
     match kept(signal) {
-        Some(action) => drop(exchange(signal, Some(action))),
+        Some(action) => {
+            let _ = exchange(signal, Some(action));
+        }
         None => set_default(signal),
     }
 }

@@ -129,7 +129,8 @@ impl Cases {
         case.is_free = false;
         case.subject.clone_from(&self.subject);
         if is_stalled {
-            (case.is_stalled, case.cause) = (true, MainCause::new());
+            case.is_stalled = true;
+            case.cause = MainCause::new();
         }
         Some(case)
     }
@@ -169,7 +170,9 @@ impl Cases {
     pub fn close(&mut self) {
         if let Some(case) = self.present() {
             case.sampler.clear();
-            (case.is_stalled, case.is_free, case.open) = (false, true, None);
+            case.is_stalled = false;
+            case.is_free = true;
+            case.open = None;
         }
     }
 }

@@ -106,7 +106,8 @@ fn write(crashed: &Crashed) {
     // SAFETY: there is one such thread, once.
     let work = unsafe { &mut *recorder.work.get() };
     // A recording of another crash was not to be finished.
-    (work.recording, work.stamp) = (None, Stamp::fresh());
+    work.recording = None;
+    work.stamp = Stamp::fresh();
     CrashReport::new(recorder, work, crashed).write();
 }
 
@@ -142,9 +143,10 @@ impl Cause {
     pub fn of(crashed: &Crashed) -> Cause {
         let aborted = crashed.signal.number == libc::SIGABRT;
         let trapped = matches!(crashed.signal.number, libc::SIGTRAP | libc::SIGILL);
-        let words = match aborted || (abort::BEFORE_TRAPS && trapped) {
-            true => FixedText::filled(abort::message),
-            false => FixedText::EMPTY,
+        let words = if aborted || (abort::BEFORE_TRAPS && trapped) {
+            FixedText::filled(abort::message)
+        } else {
+            FixedText::EMPTY
         };
         Cause {
             panic: PanicNote::of(crashed.thread, crashed.panicking),

@@ -173,7 +173,8 @@ impl Counts {
             if is_idle {
                 self.period = self.period.saturating_mul(2).min(COUNTS_IDLE);
             }
-            (self.cpu, self.counted) = (cpu, now);
+            self.cpu = cpu;
+            self.counted = now;
         }
         wait
     }
@@ -219,7 +220,9 @@ fn run(tidy: impl Fn() -> Option<Tidying>) {
                 GAUGES.mark();
                 launch::count(&GAUGES.memory());
             }
-            Some(wait) => drop(WAKE_UP.wait_timeout(wait)),
+            Some(wait) => {
+                let _ = WAKE_UP.wait_timeout(wait);
+            }
         }
     }
 }

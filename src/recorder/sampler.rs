@@ -117,7 +117,8 @@ impl Sampler {
     /// The stacks are of another thread from now on.
     pub fn watch(&mut self, watched: WatchedThread) {
         self.watched = watched;
-        (self.cpu, self.delay) = (0, 0);
+        self.cpu = 0;
+        self.delay = 0;
     }
 
     /// Forgets the stall before.
@@ -145,9 +146,10 @@ impl Sampler {
         }
         if !may {
             // Once a stall is enough to tell.
-            return match std::mem::replace(&mut self.cost.quota, true) {
-                false => Attempt::Lost(LossReason::Quota),
-                true => Attempt::Nothing,
+            return if std::mem::replace(&mut self.cost.quota, true) {
+                Attempt::Nothing
+            } else {
+                Attempt::Lost(LossReason::Quota)
             };
         }
         let mut images = ImageTable::enter();
@@ -163,10 +165,13 @@ impl Sampler {
                 let (progress, way_back_to) = match self.place {
                     // A thread that was stopped elsewhere may have gone to rest since: nothing shows that this is
                     // still its stack.
-                    Some(place) => match is_at(captured.registers, place) {
-                        true => (watched.progress(), Some(place)),
-                        false => (None, None),
-                    },
+                    Some(place) => {
+                        if is_at(captured.registers, place) {
+                            (watched.progress(), Some(place))
+                        } else {
+                            (None, None)
+                        }
+                    }
                     None => (now.filter(|progress| !progress.running), None),
                 };
                 self.keep(at, &captured, progress, way_back_to);
@@ -207,7 +212,8 @@ impl Sampler {
             captured.tasks,
         );
         self.last.set(captured);
-        (self.last.progress, self.last.way_back_to) = (progress, way_back_to);
+        self.last.progress = progress;
+        self.last.way_back_to = way_back_to;
     }
 
     /// Whose stacks they are.
@@ -252,7 +258,8 @@ impl Sampler {
         let (cpu, delay) = (self.watched.cpu(), self.watched.gauge().delay());
         let ran = cpu.saturating_sub(self.cpu);
         let waited = delay.saturating_sub(self.delay);
-        (self.cpu, self.delay) = (cpu, delay);
+        self.cpu = cpu;
+        self.delay = delay;
         self.state = match state(self.watched.gauge()) {
             Some("running") if waited > ran => Some("runnable"),
             state => state,
@@ -300,7 +307,8 @@ impl Last {
         if now.running || !same {
             return false;
         }
-        (self.progress, self.way_back_to) = (Some(now), None);
+        self.progress = Some(now);
+        self.way_back_to = None;
         true
     }
 

@@ -56,7 +56,9 @@ impl StallRecorder {
 
     fn report_event(&mut self, event: &StallEvent<'_>) {
         (self.cases.log())(event);
-        if let Some(on_stall) = self.on_stall.as_mut().filter(|_| !is_left()) {
+        if let Some(on_stall) = self.on_stall.as_mut()
+            && !is_left()
+        {
             // The panic hook has reported one that panics; what is watched goes on being watched.
             let call = || catch_unwind(AssertUnwindSafe(|| on_stall(event)));
             let _ = with_mask_of_app(call);
@@ -66,9 +68,10 @@ impl StallRecorder {
     /// An essential thread's stall begins or ends.
     fn note_essential(&mut self, begins: bool) {
         if self.cases.subject().essential {
-            self.essential = match begins {
-                true => self.essential.saturating_add(1),
-                false => self.essential.saturating_sub(1),
+            self.essential = if begins {
+                self.essential.saturating_add(1)
+            } else {
+                self.essential.saturating_sub(1)
             };
             launch::stalled(self.essential > 0);
         }
@@ -85,7 +88,9 @@ impl Case {
         }
         match taken {
             Attempt::Nothing => {}
-            Attempt::Stack => drop(COUNTERS.captures.fetch_add(1, Ordering::Relaxed)),
+            Attempt::Stack => {
+                COUNTERS.captures.fetch_add(1, Ordering::Relaxed);
+            }
             Attempt::Lost(reason) => LOSSES.count(reason),
         }
     }

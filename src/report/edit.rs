@@ -167,9 +167,10 @@ fn set_check(section: &mut [u8]) {
 /// Returns the `closed_by` of this `end`; `Writer` unless it says `next_launch`.
 fn closed_by(bytes: &[u8], end: &SectionAt<'_>) -> ClosedBy {
     let next_launch = ClosedBy::NextLaunch;
-    match end.raw(bytes, "closed_by") == next_launch.as_str().as_bytes() {
-        true => next_launch,
-        false => ClosedBy::Writer,
+    if end.raw(bytes, "closed_by") == next_launch.as_str().as_bytes() {
+        next_launch
+    } else {
+        ClosedBy::Writer
     }
 }
 

@@ -97,9 +97,10 @@ impl<'a> Pieces<'a> {
 
     fn section(&mut self, start: usize) -> Result<SectionAt<'a>, Why> {
         let section = self.begun(start, usize::MAX, &mut Skim::new(start))?;
-        match self.passes(&section) {
-            true => Ok(section),
-            false => Err(Why::Check),
+        if self.passes(&section) {
+            Ok(section)
+        } else {
+            Err(Why::Check)
         }
     }
 

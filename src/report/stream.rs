@@ -75,7 +75,8 @@ struct Within {
 
 impl Within {
     fn go_on(&mut self, from: usize) {
-        (self.from, self.skim) = (from, None);
+        self.from = from;
+        self.skim = None;
     }
 }
 

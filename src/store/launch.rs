@@ -197,9 +197,10 @@ impl LaunchRecord {
 
 impl Drop for LaunchRecord {
     fn drop(&mut self) {
-        ends(match std::thread::panicking() {
-            true => ended::UNWOUND,
-            false => ended::UNINSTALLED,
+        ends(if std::thread::panicking() {
+            ended::UNWOUND
+        } else {
+            ended::UNINSTALLED
         });
     }
 }

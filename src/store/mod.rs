@@ -235,9 +235,10 @@ impl HeldFile {
     fn remove_if_empty(&self, folder: &Directory, name: &str) -> io::Result<()> {
         let modified = self.file.metadata().and_then(|data| data.modified());
         let is_old = modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > EMPTY_FOR));
-        match self.bytes.is_empty() && is_old {
-            true => folder.remove(name),
-            false => Ok(()),
+        if self.bytes.is_empty() && is_old {
+            folder.remove(name)
+        } else {
+            Ok(())
         }
     }
 }

@@ -50,9 +50,10 @@ pub(super) fn out_of_memory(was: &Was, now: &Now) -> bool {
     };
     let alone = counted.is_some_and(|(then, _)| then.alone);
     let peaks = was.group.iter().chain(same.map(|(_, now)| now));
-    let own = match alone {
-        true => peaks.clone().filter_map(|group| group.own_peak).max(),
-        false => None,
+    let own = if alone {
+        peaks.clone().filter_map(|group| group.own_peak).max()
+    } else {
+        None
     };
     let own = own.unwrap_or(0).max(was.footprint);
     let together = peaks.filter_map(|group| group.peak).max().unwrap_or(0);
@@ -153,7 +154,8 @@ mod tests {
     fn a_group_that_was_made_anew_does_not_count_for_the_last_one() {
         let mut anew = now(0, 256 * MIB);
         let group = anew.group.as_mut().unwrap();
-        (group.id, group.kills) = (78, Some(0));
+        group.id = 78;
+        group.kills = Some(0);
         anew.kills = Some(6);
         assert!(!out_of_memory(&was(), &anew), "it was small when last seen");
         assert!(out_of_memory(

@@ -228,7 +228,8 @@ impl LoadDetector {
         let cpu = share(gauge.watched.saturating_sub(last.watched), time);
         // An app that has never drawn a frame does not report them.
         if gauge.frames == 0 || rate >= wanted.below || cpu <= wanted.cpu {
-            (self.slow, self.reported) = (None, false);
+            self.slow = None;
+            self.reported = false;
             return None;
         }
         let since = *self.slow.get_or_insert(last);

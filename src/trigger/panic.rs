@@ -129,7 +129,9 @@ pub(crate) fn install(handler: OnPanic) {
     WRITTEN.store(0, Ordering::Relaxed);
     HANDLER.store(handler as *mut (), Ordering::Release);
     // Earlier panics of this thread were caught.
-    if let Some(slot) = slot_of(Thread::current()).filter(|_| !std::thread::panicking()) {
+    if let Some(slot) = slot_of(Thread::current())
+        && !std::thread::panicking()
+    {
         slot.owner.store(0, Ordering::Release);
     }
     if HOOK.is_now() {

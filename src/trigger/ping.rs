@@ -109,7 +109,8 @@ impl Pinger {
         }
         if watched.follow() {
             // What another thread had done.
-            (self.before, self.rests) = (None, None);
+            self.before = None;
+            self.rests = None;
         }
         let progress = watched.thread().progress();
         let rests = watched.rests();

@@ -116,7 +116,10 @@ impl RateLimiter {
 
     fn begin_hour(&mut self, now: u64) {
         if now.saturating_sub(self.hour) >= HOUR {
-            (self.hour, self.reports, self.bytes, self.captures) = (now, 0, 0, 0);
+            self.hour = now;
+            self.reports = 0;
+            self.bytes = 0;
+            self.captures = 0;
         }
     }
 

@@ -116,9 +116,13 @@ impl SampleRun {
     }
 
     fn set(&mut self, at: u64, state: Option<&'static str>, stack: &KeptStack<'_>) {
-        (self.at, self.state, self.count, self.reported) = (at, state, 1, 0);
+        self.at = at;
+        self.state = state;
+        self.count = 1;
+        self.reported = 0;
         self.len = stack.len().min(FRAMES);
-        (self.omitted, self.end) = (stack.omitted, stack.end);
+        self.omitted = stack.omitted;
+        self.end = stack.end;
         self.tasks.set(stack.tasks);
         for (to, from) in self.frames.iter_mut().zip(stack.frames()) {
             *to = *from;
@@ -126,7 +130,8 @@ impl SampleRun {
     }
 
     fn copy(&mut self, other: &SampleRun) {
-        (self.len, self.omitted) = (other.len, other.omitted);
+        self.len = other.len;
+        self.omitted = other.omitted;
         let frames = self.frames.iter_mut().zip(other.stack());
         frames.for_each(|(to, from)| *to = *from);
     }
@@ -162,17 +167,16 @@ impl<'a> KeptStack<'a> {
     ) -> KeptStack<'a> {
         let before = omitted.map_or(0, |gap| gap.count);
         let too_many = stack.len().saturating_sub(FRAMES);
-        let (innermost, outermost) = match too_many > 0 || before > 0 {
-            true => {
-                // A gap that is there already lies between the two as well.
-                let from = stack.len().saturating_sub(OUTERMOST);
-                let to = omitted.map_or(from, |gap| from.min(gap.at as usize));
-                (
-                    stack.get(..to.min(INNERMOST)).unwrap_or_default(),
-                    stack.get(from..).unwrap_or_default(),
-                )
-            }
-            false => (stack, &[][..]),
+        let (innermost, outermost) = if too_many > 0 || before > 0 {
+            // A gap that is there already lies between the two as well.
+            let from = stack.len().saturating_sub(OUTERMOST);
+            let to = omitted.map_or(from, |gap| from.min(gap.at as usize));
+            (
+                stack.get(..to.min(INNERMOST)).unwrap_or_default(),
+                stack.get(from..).unwrap_or_default(),
+            )
+        } else {
+            (stack, &[][..])
         };
         let kept = innermost.len() + outermost.len();
         KeptStack {
@@ -215,7 +219,10 @@ impl Samples {
 
     /// Forgets the stall before.
     pub fn clear(&mut self) {
-        (self.first, self.len, self.written, self.taken) = (0, 0, 0, 0);
+        self.first = 0;
+        self.len = 0;
+        self.written = 0;
+        self.taken = 0;
         self.before.len = 0;
         self.weights = [Weight::default(); WEIGHED];
         self.last = None;

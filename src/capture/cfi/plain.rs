@@ -77,7 +77,9 @@ impl Instructions {
                     | Code::RememberState
                     | Code::RestoreState
             );
-            defines.then_some(())?;
+            if !defines {
+                return None;
+            }
         }
         self.instructions(code)
     }
@@ -123,7 +125,9 @@ impl Instructions {
                 // x86_64: a function without a return address has no caller, whatever else its row holds.
                 // arm64: framehop takes it for one that has it in the link register.
                 Code::Undefined { register } if register == self.return_address => {
-                    (self.arch == Arch::X86_64).then_some(())?;
+                    if self.arch != Arch::X86_64 {
+                        return None;
+                    }
                 }
                 Code::SameValue { register } if register == self.return_address => return None,
                 Code::Undefined { register } | Code::SameValue { register } => {

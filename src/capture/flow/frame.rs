@@ -262,7 +262,10 @@ impl FrameState {
             }
             // A loop that moves sp is left once that has come to where it is compared with.
             Successor::Branch { to, unless_equal } => {
-                if let Some(below) = equal.filter(|_| unless_equal && to < at) {
+                if let Some(below) = equal
+                    && unless_equal
+                    && to < at
+                {
                     self.set(self.arch.sp() as u8, RegisterState::Below(below));
                 }
             }
@@ -390,7 +393,8 @@ impl FrameState {
             let Some(register) = register else { continue };
             let place = place.and_then(|place| place.checked_add(behind));
             let held = if register == fp && place.is_some() && place == self.saved_fp {
-                (self.saved_fp, self.left) = (None, true);
+                self.saved_fp = None;
+                self.left = true;
                 RegisterState::CallersFp
             } else if register == lr && place.is_some() && place == self.return_address {
                 self.return_address = None;

@@ -41,7 +41,7 @@ impl<'m> Machine<'m> {
             memory,
         };
         for (number, slot) in machine.registers.iter_mut().enumerate() {
-            *slot = Some(registers.get(number)).filter(|_| known >> number & 1 == 1);
+            *slot = (known >> number & 1 == 1).then_some(registers.get(number));
         }
         machine
     }

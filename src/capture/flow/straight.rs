@@ -23,7 +23,7 @@ pub(super) fn straight(
     while at < pc {
         at += follow(code, at, &mut frame)?.0;
     }
-    Some(frame).filter(|_| at == pc)
+    (at == pc).then_some(frame)
 }
 
 /// Most instructions that are compared with rows.
@@ -251,7 +251,7 @@ pub(super) fn last_block(code: Code<'_>, pc: u64) -> Option<u64> {
             block = at;
         }
     }
-    Some(block).filter(|_| at == pc)
+    (at == pc).then_some(block)
 }
 
 /// Most places in a function's own bytes that it may point to, for its tables to be read.

@@ -275,9 +275,10 @@ fn structures(word: u32, lifted: &mut Instruction) {
             _ => 4,
         };
         let moved = count * (8 << (word >> 30 & 1));
-        match word >> 24 & 1 == 0 && word >> 16 & 31 == 31 {
-            true => lifted.ops[1] = Op::Set(base, Written::Sum(base, moved)),
-            false => lifted.clobbers = 1 << base,
+        if word >> 24 & 1 == 0 && word >> 16 & 31 == 31 {
+            lifted.ops[1] = Op::Set(base, Written::Sum(base, moved))
+        } else {
+            lifted.clobbers = 1 << base
         }
     }
 }

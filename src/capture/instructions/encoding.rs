@@ -78,7 +78,9 @@ pub(super) fn decode(code: &[u8]) -> Option<Encoding> {
             // EVEX counts small displacements in vectors.
             i.odd |= i.opcode == 0x62;
             at += skip;
-            (map < 8).then_some(())?;
+            if map >= 8 {
+                return None;
+            }
             i.map = 8 | map;
             i.opcode = byte(at)?;
             at += 1;
@@ -109,7 +111,7 @@ pub(super) fn decode(code: &[u8]) -> Option<Encoding> {
             }
             // An index other than rsp: the sum is not known.
             let index = (i.rex & 2) << 2 | sib >> 3 & 7;
-            i.base = Some(rm).filter(|_| index == 4 && !(mode == 0 && sib & 7 == 5));
+            i.base = (index == 4 && !(mode == 0 && sib & 7 == 5)).then_some(rm);
         } else if mode == 0 && modrm & 7 == 5 {
             displacement = 4;
             i.by_rip = true;

@@ -25,9 +25,10 @@ pub(crate) fn note(standing: &Standing<'_>, into: &mut [u64]) -> usize {
     let mut read = |at: u64| {
         reads = reads.wrapping_add(1);
         // A look at the clock costs as much as the read.
-        match reads.is_multiple_of(8) && now() > standing.until {
-            true => Err(AsyncEnd::Limit),
-            false => read_context(at),
+        if reads.is_multiple_of(8) && now() > standing.until {
+            Err(AsyncEnd::Limit)
+        } else {
+            read_context(at)
         }
     };
     let fp = standing.registers[if cfg!(target_arch = "x86_64") { 6 } else { 29 }];

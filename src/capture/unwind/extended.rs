@@ -102,9 +102,10 @@ impl Walk<'_, dyn Memory + '_> {
     /// Returns true if the function that was left sets the mark at its beginning, or if its code is not known.
     fn sets_mark(&mut self, left: Left) -> bool {
         let images = self.images;
-        let at = match left.exact {
-            true => left.pc,
-            false => left.pc.wrapping_sub(1),
+        let at = if left.exact {
+            left.pc
+        } else {
+            left.pc.wrapping_sub(1)
         };
         let Some(image) = images.find(at).and_then(|index| images.get(index)) else {
             return true;

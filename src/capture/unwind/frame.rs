@@ -29,7 +29,9 @@ impl<M: Memory> Walk<'_, M> {
         }
         let here = self.unwinder.cache.caller(self.here, pc.wrapping_sub(1))?;
         here.word.frame_rule()?;
-        (self.state.pc, self.state.sp, self.state.fp) = (pc, cfa, fp);
+        self.state.pc = pc;
+        self.state.sp = cfa;
+        self.state.fp = fp;
         self.here = here;
         self.given = self.given.saturating_add(1);
         Some(self.frame())
@@ -60,9 +62,10 @@ impl Walk<'_, dyn Memory + '_> {
         }
         self.check_advance(cfa, by_fp)?;
         // The frame pointer behind a guess may be another frame's.
-        let found = match by_fp && !by_own_fp {
-            true => Found::FramePointer,
-            false => Found::UnwindInfo,
+        let found = if by_fp && !by_own_fp {
+            Found::FramePointer
+        } else {
+            Found::UnwindInfo
         };
         self.arrive(return_address, cfa, found)?;
         self.state.known = known;

@@ -92,9 +92,10 @@ impl Walk<'_, dyn Memory + '_> {
             return Ok(ByCode::Stays);
         }
         // Helpers of assembly are called with registers that calls do not preserve.
-        let known = match self.state.exact {
-            true => found.known,
-            false => found.known & cfi_preserved(self.arch),
+        let known = if self.state.exact {
+            found.known
+        } else {
+            found.known & cfi_preserved(self.arch)
         };
         self.state.set_all(found.registers);
         self.arrive(target, sp, Found::LinkRegister)?;

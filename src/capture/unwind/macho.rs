@@ -28,7 +28,9 @@ impl Walk<'_, dyn Memory + '_> {
             Arch::X86_64 => &[],
         };
         let in_body = !self.state.exact && !flow::gives_link_back(behind);
-        if let Some(rule) = body.filter(|_| in_body) {
+        if let Some(rule) = body
+            && in_body
+        {
             return rule;
         }
         let row = by_row.map(|(rule, _)| rule);
@@ -47,9 +49,10 @@ impl Walk<'_, dyn Memory + '_> {
         if body.is_none() && self.arch == Arch::X86_64 {
             rule = self.rule_of_label(image, code, (rule, followed));
         }
-        let rule = match image.is_uncertain(code.start) {
-            true => rule.guessed(),
-            false => rule,
+        let rule = if image.is_uncertain(code.start) {
+            rule.guessed()
+        } else {
+            rule
         };
         (rule, RuleSource::Instructions)
     }

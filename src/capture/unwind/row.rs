@@ -97,9 +97,10 @@ impl Walk<'_, dyn Memory + '_> {
         let changes = of_context
             || matches!(outcome, RowOutcome::Jump(_))
             || (installs && row.changes_stack(arch));
-        let own = match changes && self.state.exact && registers.sp() != sp {
-            true => by_instructions(&mut self.memory, &mut self.budget),
-            false => None,
+        let own = if changes && self.state.exact && registers.sp() != sp {
+            by_instructions(&mut self.memory, &mut self.budget)
+        } else {
+            None
         };
         if own.is_none() && of_context {
             found = Found::LinkRegister;
@@ -132,7 +133,8 @@ impl Walk<'_, dyn Memory + '_> {
                 ReturnSlot::Own => {}
                 ReturnSlot::Installed { own, called } => {
                     self.state.called = called.map(|cfa| (cfa, return_address));
-                    (return_address, found) = (own, Found::LinkRegister);
+                    return_address = own;
+                    found = Found::LinkRegister;
                 }
                 ReturnSlot::Unknown => found = Found::LinkRegister,
             }

@@ -61,10 +61,10 @@ impl Walk<'_, dyn Memory + '_> {
             None => RuleWord::new(Rule::Nothing, RuleSource::Guess),
         };
         let exact = image.filter(|_| self.state.exact);
-        let word = match exact.is_some_and(|image| extended::is_at_mark(image, self.arch, address))
-        {
-            true => word.before_mark(),
-            false => word,
+        let word = if exact.is_some_and(|image| extended::is_at_mark(image, self.arch, address)) {
+            word.before_mark()
+        } else {
+            word
         };
         let known = KnownRule::new(word, index);
         self.unwinder.cache.insert(address, known);

@@ -84,7 +84,9 @@ pub(super) fn cfa_at(
         return Some((cfa, false));
     }
     let return_address = memory.read(cfa.checked_sub(8)?).ok()?;
-    is_behind_call(place.images, Arch::X86_64, return_address).then_some(())?;
+    if !is_behind_call(place.images, Arch::X86_64, return_address) {
+        return None;
+    }
     let length = function.end.saturating_sub(function.start);
     let whole =
         (length < BEFORE).then(|| place.image.instructions(function.start, length as usize));

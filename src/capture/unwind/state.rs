@@ -65,7 +65,9 @@ impl WalkState {
 
     /// Takes over all registers.
     pub(super) fn set_all(&mut self, registers: Registers) {
-        (self.pc, self.sp, self.fp) = (registers.pc(), registers.sp(), registers.fp());
+        self.pc = registers.pc();
+        self.sp = registers.sp();
+        self.fp = registers.fp();
         self.registers = registers;
     }
 

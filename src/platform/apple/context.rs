@@ -52,9 +52,10 @@ pub unsafe fn registers(context: *const libc::ucontext_t) -> [u64; REGISTERS] {
 ///   handler has not returned.
 /// - The code there expects that.
 pub unsafe fn go_on_at(context: *mut libc::ucontext_t, pc: usize, sp: usize) {
-    let (at_sp, at_pc) = match cfg!(target_arch = "aarch64") {
-        true => (31, 32),
-        false => (7, 16),
+    let (at_sp, at_pc) = if cfg!(target_arch = "aarch64") {
+        (31, 32)
+    } else {
+        (7, 16)
     };
     // SAFETY: as in `registers`.
     unsafe {

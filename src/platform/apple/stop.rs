@@ -200,9 +200,10 @@ impl Stopper {
         let into = self.memory.as_ptr().wrapping_add(at);
         let is_own = known.contains(&base);
         // Another stack is copied as far as the kernel reads it.
-        let wanted = match is_own {
-            true => (known.end - base) as usize,
-            false => usize::MAX,
+        let wanted = if is_own {
+            (known.end - base) as usize
+        } else {
+            usize::MAX
         };
         let length = wanted.min(room);
         let mut bytes = 0;

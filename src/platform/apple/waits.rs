@@ -71,9 +71,11 @@ mod tests {
         let classify = |call: u64, first: u64| {
             let mut registers = [0; REGISTERS];
             if cfg!(target_arch = "aarch64") {
-                (registers[16], registers[0]) = (call, first);
+                registers[16] = call;
+                registers[0] = first;
             } else {
-                (registers[0], registers[5]) = (2 << 24 | call, first);
+                registers[0] = 2 << 24 | call;
+                registers[5] = first;
             }
             is_lock(&registers)
         };

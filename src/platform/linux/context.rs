@@ -55,7 +55,8 @@ pub unsafe fn go_on_at(context: *mut libc::ucontext_t, pc: usize, sp: usize) {
     }
     #[cfg(target_arch = "aarch64")]
     {
-        (machine.pc, machine.sp) = (pc as u64, sp as u64);
+        machine.pc = pc as u64;
+        machine.sp = sp as u64;
     }
 }
 

@@ -42,9 +42,10 @@ impl Needed {
         let first = |tag: i64| of(tag).next().map(|[_, value]| *value);
         let strings = first(STRINGS).unwrap_or(0);
         // glibc has relocated the address, musl and the kernel's own image have not.
-        let strings = match strings < slide {
-            true => strings.wrapping_add(slide),
-            false => strings,
+        let strings = if strings < slide {
+            strings.wrapping_add(slide)
+        } else {
+            strings
         };
         let own = first(OWN_NAME).map(|at| text_at(strings.wrapping_add(at)));
         let file = path.rsplit(|byte| *byte == b'/').next().map(<[u8]>::to_vec);

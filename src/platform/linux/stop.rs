@@ -100,10 +100,11 @@ impl Stopper {
         }
         fallback::tidy();
         let usual = signal::in_place()?;
-        let mut fallback = match contact::may_block(thread) {
-            true => Fallback::find(thread, usual, contact::patience(thread, budget.answer))
-                .inspect_err(|_| contact::forget(thread))?,
-            false => None,
+        let mut fallback = if contact::may_block(thread) {
+            Fallback::find(thread, usual, contact::patience(thread, budget.answer))
+                .inspect_err(|_| contact::forget(thread))?
+        } else {
+            None
         };
         let mut asked = self.ask(thread, known.clone(), budget, (usual, fallback.as_mut()));
         if fallback.is_none() && matches!(asked, Err(StopError::Blocked)) {

@@ -194,7 +194,8 @@ impl Recording {
     ) -> bool {
         let mut writer = ReportWriter::resume(buffer, &self.file, self.crc, self.sections);
         let result = sections(&mut writer);
-        (self.crc, self.sections) = (writer.crc(), writer.sections());
+        self.crc = writer.crc();
+        self.sections = writer.sections();
         self.length = self.length.saturating_add(writer.bytes());
         if let Err(error) = result {
             self.failed = Some(error);

@@ -141,7 +141,9 @@ impl SectionReader<'_> {
                     beyond = beyond.or(Some(image));
                 }
             }
-            if let Some(image) = beyond.filter(|_| is_whole) {
+            if let Some(image) = beyond
+                && is_whole
+            {
                 self.damages.add(start, DamageKind::Image, || {
                     format!(
                         "a frame lies in image {image}, and the report holds {count}: it can't be \

@@ -202,7 +202,8 @@ impl<'a> SectionReader<'a> {
                 self.report.head = self.decode(&section).0;
                 format = Some(self.report.head.format);
                 self.head = HeadState::Read;
-                (self.head_start, self.has_gap) = (section.start, false);
+                self.head_start = section.start;
+                self.has_gap = false;
             } else {
                 self.take(&section);
             }
@@ -293,12 +294,11 @@ impl<'a> SectionReader<'a> {
             Some(kind) => format!("a section of kind `{}`", shown(kind)),
             None => "a section".to_owned(),
         };
-        let next = match end == self.bytes.len() {
-            true => "to the end of the file".to_owned(),
-            false => {
-                let next = self.damages.base.saturating_add(end as u64);
-                format!("to the next section at byte {next}")
-            }
+        let next = if end == self.bytes.len() {
+            "to the end of the file".to_owned()
+        } else {
+            let next = self.damages.base.saturating_add(end as u64);
+            format!("to the next section at byte {next}")
         };
         let (damage, message) = match (why, kind) {
             (Why::Cut, _) => {

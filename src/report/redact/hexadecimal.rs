@@ -116,7 +116,9 @@ impl Number {
         let rest = rest.strip_prefix(b"h").unwrap_or(rest);
         let width = self.digits.len();
         let is_bare = !joins_before && !rest.first().is_some_and(|&next| joins(next));
-        (is_bare && BARE.contains(&width)).then_some(())?;
+        if !is_bare || !BARE.contains(&width) {
+            return None;
+        }
         let mut new = String::new();
         let decimals = self.digits.bytes().filter(u8::is_ascii_digit).count();
         if decimals < width || self.digits.len() == 16 && self.digits.starts_with('0') {
@@ -140,7 +142,9 @@ fn uuid_end(bytes: &[u8], at: usize) -> Option<usize> {
             end += 1;
         }
         let group = bytes.get(end..end + len)?;
-        group.iter().all(u8::is_ascii_hexdigit).then_some(())?;
+        if !group.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
         end += len;
     }
     let longer = bytes.get(end).is_some_and(u8::is_ascii_hexdigit);

@@ -257,9 +257,10 @@ fn killed_for_memory(word: &dyn Fn(usize) -> u64, now: &Now) -> bool {
             alone: word(at::GROUP_ALONE) != 0,
         }),
     };
-    match vitals::OOM_KILLS_ARE_COUNTED {
-        true => out_of_memory(&was, now),
-        false => by_use_alone(&was),
+    if vitals::OOM_KILLS_ARE_COUNTED {
+        out_of_memory(&was, now)
+    } else {
+        by_use_alone(&was)
     }
 }
 
@@ -321,8 +322,10 @@ mod tests {
     #[test]
     fn a_record_from_before_there_were_groups_is_read() {
         let mut words = [0; FIRST_WORDS];
-        (words[at::MAGIC], words[at::PID]) = (MAGIC, 17);
-        (words[at::VERSION_LENGTH], words[at::VERSION]) = (3, u64::from_ne_bytes(*b"1.2....."));
+        words[at::MAGIC] = MAGIC;
+        words[at::PID] = 17;
+        words[at::VERSION_LENGTH] = 3;
+        words[at::VERSION] = u64::from_ne_bytes(*b"1.2.....");
         let ended = read(&words, None, &Now::default()).unwrap();
         assert_eq!((ended.pid, ended.how), (17, HowEnded::Abrupt));
         assert_eq!(ended.app_version, "1.2");

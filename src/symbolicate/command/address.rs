@@ -54,9 +54,10 @@ pub(super) fn run(
         code => code,
     };
     if args.verbose {
-        let of = match addresses.has_debug_info() {
-            true => "debug information",
-            false => "its symbol table alone",
+        let of = if addresses.has_debug_info() {
+            "debug information"
+        } else {
+            "its symbol table alone"
         };
         let (count, unknown) = (lines.count, lines.unknown);
         let image = addresses.image();
@@ -184,9 +185,10 @@ impl AddressLines<'_> {
         let (frames, offset) = self.addresses.answer(address);
         self.count += 1;
         self.unknown += u64::from(frames.is_empty());
-        match self.ndjson {
-            true => self.json(address, &frames),
-            false => self.text(address, &frames, offset),
+        if self.ndjson {
+            self.json(address, &frames)
+        } else {
+            self.text(address, &frames, offset)
         }
     }
 

@@ -126,9 +126,10 @@ fn describe(object: &ObjectFile, text: &mut String) {
     };
     let id = Some(id_text(&object.id)).filter(|id| !id.is_empty());
     let id = id.unwrap_or("none".into());
-    let kind = match object.is_mach_o() {
-        true => "UUID",
-        false => "build id",
+    let kind = if object.is_mach_o() {
+        "UUID"
+    } else {
+        "build id"
     };
     say(format!("  {} {}", object.format, object.arch));
     say(format!("    {kind}: {id}"));

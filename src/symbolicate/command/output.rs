@@ -127,9 +127,10 @@ fn remove_left(folder: &Path) {
 fn remove_if_left(path: &Path) -> io::Result<()> {
     let file = own::open(path)?;
     let age = file.metadata()?.modified()?.elapsed().unwrap_or_default();
-    match age > FRESH && file.try_lock().is_ok() {
-        true => fs::remove_file(path),
-        false => Ok(()),
+    if age > FRESH && file.try_lock().is_ok() {
+        fs::remove_file(path)
+    } else {
+        Ok(())
     }
 }
 

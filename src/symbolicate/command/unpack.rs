@@ -65,11 +65,12 @@ pub(super) fn unpacked(packing: Packing, bytes: &[u8]) -> Result<Vec<u8>, String
     let most = limits::REPORT_BYTES as u64;
     let read = reader(packing, bytes).take(most + 1).read_to_end(&mut all);
     read.map_err(|error| error.to_string())?;
-    match all.len() as u64 > most {
-        true => Err(format!(
+    if all.len() as u64 > most {
+        Err(format!(
             "{packing} data of more than {most} bytes, which are not read in one piece: unpack it first"
-        )),
-        false => Ok(all),
+        ))
+    } else {
+        Ok(all)
     }
 }
 

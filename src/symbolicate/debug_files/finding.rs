@@ -82,9 +82,10 @@ impl DebugFiles {
         let given = self.nameless.iter();
         let mut same = given.filter(|given| given.object.id == image.id);
         same.find_map(|given| {
-            let object = match image.id.is_empty() {
-                true => object_file::open(&given.path).ok()?.into_iter().next()?,
-                false => open_by_id(&given.path, &image.id).ok().flatten()?,
+            let object = if image.id.is_empty() {
+                object_file::open(&given.path).ok()?.into_iter().next()?
+            } else {
+                open_by_id(&given.path, &image.id).ok().flatten()?
             };
             is_what_ran(&object, image).then(|| search::linked(&object))?
         })

@@ -50,7 +50,8 @@ impl OpenImages {
                 if let Some((Some(files), _)) = self.images.remove(&key) {
                     files.will_be_wanted();
                 }
-                (count, bytes) = (count - 1, bytes.saturating_sub(weight));
+                count -= 1;
+                bytes = bytes.saturating_sub(weight);
             }
         }
     }

@@ -92,9 +92,10 @@ pub(crate) fn convert(
     if !guard::all_sound(&dwarf) {
         return Err(NoTable::Unsound);
     }
-    let folded = match object.is_mach_o() {
-        true => Vec::new(),
-        false => lines::folded(&dwarf, &object.code),
+    let folded = if object.is_mach_o() {
+        Vec::new()
+    } else {
+        lines::folded(&dwarf, &object.code)
     };
     let names = NamesByCode::read(&Arc::new(dwarf));
     let mut sections = sections.clone();
@@ -170,7 +171,8 @@ impl Making<'_> {
                     let to = ends.chain(begins).filter(|&to| to > at).fold(end, u64::min);
                     let mut row = function.clone();
                     hold(&mut row, at, to);
-                    (row.address, row.size) = (entry, end - entry);
+                    row.address = entry;
+                    row.size = end - entry;
                     making.converter.process_symbolic_function(&row);
                 }
                 Ok(())
@@ -191,9 +193,10 @@ impl Making<'_> {
         // Without a symbol map a function keeps the name that DWARF has, also where others were
         // folded onto it.
         // In a file that is not linked code lies at 0; elsewhere symbolic takes it for thrown away.
-        let kind = match self.object.is_unlinked() {
-            true => ObjectKind::Relocatable,
-            false => ObjectKind::Debug,
+        let kind = if self.object.is_unlinked() {
+            ObjectKind::Relocatable
+        } else {
+            ObjectKind::Debug
         };
         let map = SymbolMap::new();
         let session = DwarfDebugSession::parse(&sections, map, base as i64, kind);
@@ -347,7 +350,8 @@ fn rows(function: &Function<'_>) -> usize {
 fn hold(function: &mut Function<'_>, start: u64, end: u64) {
     let (from, to) = (function.address.max(start), function.end_address().min(end));
     if (from, to) != (function.address, function.end_address()) {
-        (function.address, function.size) = (from, to.saturating_sub(from));
+        function.address = from;
+        function.size = to.saturating_sub(from);
         for row in &mut function.lines {
             let stop = span(row).1.min(to);
             row.address = row.address.max(from);

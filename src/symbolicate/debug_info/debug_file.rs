@@ -121,7 +121,8 @@ impl DebugFile {
             && let Some(reason) = cache.load_reason(&object)
         {
             let mut learned = lock(&learned);
-            (learned.settled, learned.no_table) = (true, Some(reason));
+            learned.settled = true;
+            learned.no_table = Some(reason);
         }
         DebugFile {
             inner: Arc::new(Inner {
@@ -272,11 +273,15 @@ impl Inner {
             return;
         };
         match convert(&self.object, &sections, self.symbols(), &self.stop) {
-            Ok((table, damaged)) => drop(self.use_table(table, damaged)),
+            Ok((table, damaged)) => {
+                let _ = self.use_table(table, damaged);
+            }
             Err(reason) if reason.is_final() => {
                 let reason = reason.to_string();
                 let cache = self.options.cache.as_ref();
-                if let Some(cache) = cache.filter(|_| Cache::is_worth_it(&self.object)) {
+                if let Some(cache) = cache
+                    && Cache::is_worth_it(&self.object)
+                {
                     cache.store_reason(&self.object, &reason);
                 }
                 lock(&self.learned).no_table = Some(reason);
@@ -295,7 +300,8 @@ impl Inner {
         let table = FullTable::new(SharedBytes::from(table), damaged, self.object.base)?;
         self.full_table.set(table).ok()?;
         let mut dwarf = lock(&self.dwarf);
-        (dwarf.direct, dwarf.sections) = (None, None);
+        dwarf.direct = None;
+        dwarf.sections = None;
         Some(())
     }
 

@@ -72,7 +72,8 @@ impl Direct {
         if units.has_damaged_lines
             && let Some((mended, count)) = guard::mended(&sections, shared)
         {
-            (sections, damaged) = (Arc::new(mended), Some(count));
+            sections = Arc::new(mended);
+            damaged = Some(count);
             units = Units::new(&sections.view(shared), &object.code);
         }
         if !units.lines_of_partial.is_empty() {
@@ -331,7 +332,7 @@ impl Addr2Line {
             (declared <= u64::from(line)).then_some((declared, entry, found.name?))
         });
         let (_, entry, name) = described.max_by_key(|&(declared, ..)| declared)?;
-        let full = Some(entry).filter(|_| !names::is_mangled(&name));
+        let full = (!names::is_mangled(&name)).then_some(entry);
         let full = full.and_then(|entry| self.names.of(entry));
         Some(full.map_or(name, |name| name.full.to_string()))
     }

@@ -161,9 +161,10 @@ impl DwarfSections {
     }
 
     pub(crate) fn reader(&self, id: SectionId) -> R<'_> {
-        let endian = match self.little {
-            true => RunTimeEndian::Little,
-            false => RunTimeEndian::Big,
+        let endian = if self.little {
+            RunTimeEndian::Little
+        } else {
+            RunTimeEndian::Big
         };
         EndianSlice::new(self.bytes(id), endian)
     }
@@ -209,9 +210,10 @@ pub(in crate::symbolicate) unsafe fn forever(
 
 impl<'data> symbolic_dwarf::Dwarf<'data> for &'data DwarfSections {
     fn endianity(&self) -> symbolic_dwarf::Endian {
-        match self.little {
-            true => symbolic_dwarf::Endian::Little,
-            false => symbolic_dwarf::Endian::Big,
+        if self.little {
+            symbolic_dwarf::Endian::Little
+        } else {
+            symbolic_dwarf::Endian::Big
         }
     }
 

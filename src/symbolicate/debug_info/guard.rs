@@ -322,7 +322,9 @@ fn scan(
                 _ => {}
             }
         }
-        if let Some(target) = target.filter(|_| !named) {
+        if let Some(target) = target
+            && !named
+        {
             links.targets.insert(target);
             links.from_to.push((offset, target));
         }

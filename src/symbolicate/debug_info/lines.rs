@@ -52,7 +52,8 @@ pub(crate) fn damage(dwarf: &Dwarf<R<'_>>, unit: &Unit<R<'_>>) -> Vec<Range<usiz
                 if rest.skip(behind).is_err() {
                     break;
                 }
-                (is_open, begins) = (false, [behind; END.len()]);
+                is_open = false;
+                begins = [behind; END.len()];
                 row = LineRow::new(&header);
             }
         }
@@ -128,7 +129,9 @@ fn next<'a>(
                 operand.read_null_terminated_slice()?;
                 (0..3).try_for_each(|_| operand.read_uleb128().map(drop))?;
             }
-            gimli::DW_LNE_set_discriminator => drop(operand.read_uleb128()?),
+            gimli::DW_LNE_set_discriminator => {
+                operand.read_uleb128()?;
+            }
             _ => {}
         }
         return Ok(LineInstruction::SetBasicBlock);

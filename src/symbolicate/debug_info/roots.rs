@@ -126,7 +126,8 @@ impl<'d, 'a> Roots<'d, 'a> {
         let (mut specs, tag) = self.find(header.debug_abbrev_offset().0, code)?;
         let mut entry = header.entries_raw(&self.none, Some(first))?;
         let (begin, all) = (specs.len(), self.dwarf.debug_abbrev.reader().len());
-        (self.tag, self.names_lines_at) = (tag, None);
+        self.tag = tag;
+        self.names_lines_at = None;
         loop {
             let at = all - specs.len();
             let Some(spec) = specification(&mut specs)? else {

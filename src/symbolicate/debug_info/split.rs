@@ -70,7 +70,9 @@ impl Split {
     ) -> Option<Arc<Dwarf<Slice>>> {
         let id = load.dwo_id.0;
         let count = self.handed_out.get(&id).copied().unwrap_or(0);
-        (count < SAME).then_some(())?;
+        if count >= SAME {
+            return None;
+        }
         let found = self.find(load).filter(|dwarf| self.has_room(dwarf));
         let found = found.filter(guard::all_bounded);
         self.is_missing |= found.is_none();

@@ -103,7 +103,9 @@ fn key(path: &str) -> u64 {
     for part in path.split(['/', '\\']) {
         match part {
             "" | "." => {}
-            ".." => drop(parts.pop()),
+            ".." => {
+                parts.pop();
+            }
             part => parts.push(part),
         }
     }

@@ -47,9 +47,10 @@ impl ApplePlaces {
         }
         let found = lock(&self.spotlight).ask(uuid);
         let built = || self.built.get_or_init(built).get(uuid).cloned();
-        match found.is_empty() {
-            true => built().unwrap_or_default(),
-            false => found,
+        if found.is_empty() {
+            built().unwrap_or_default()
+        } else {
+            found
         }
     }
 }

@@ -25,9 +25,12 @@ pub(crate) fn unpacking(path: &Path, head: &[u8]) -> Option<String> {
     };
     let from = quoted(&text);
     let is_tar = ending.is_some_and(|ending| ending.starts_with(".t"));
-    let single = |tool: &str| match is_tar {
-        true => format!("mkdir -p {to} && tar -xf {from} -C {to}"),
-        false => format!("{tool} -dc {from} > {to}"),
+    let single = |tool: &str| {
+        if is_tar {
+            format!("mkdir -p {to} && tar -xf {from} -C {to}")
+        } else {
+            format!("{tool} -dc {from} > {to}")
+        }
     };
     match head {
         [b'P', b'K', 3, 4, ..] => Some(format!("unzip {from} -d {to}")),

@@ -194,9 +194,10 @@ fn local_symbols(data: &[u8], image: u64) -> Option<DyldTable<'_>> {
     let size = if is_wide { 16 } else { 12 };
     let entries = info.get(entries? as usize..)?.chunks_exact(size);
     let entry = entries.take(count? as usize).find(|entry| {
-        let offset = match is_wide {
-            true => number(entry, 0),
-            false => word(entry, 0).map(u64::from),
+        let offset = if is_wide {
+            number(entry, 0)
+        } else {
+            word(entry, 0).map(u64::from)
         };
         offset == Some(image)
     })?;

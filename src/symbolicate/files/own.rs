@@ -17,9 +17,12 @@ pub(crate) fn is_own(meta: &Metadata) -> bool {
 
 /// Opens such a file to read it; follows no link and waits for nothing.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    let own = |meta: Metadata| match is_own(&meta) {
-        true => Ok(()),
-        false => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
+    let own = |meta: Metadata| {
+        if is_own(&meta) {
+            Ok(())
+        } else {
+            Err(io::Error::from(io::ErrorKind::PermissionDenied))
+        }
     };
     // To open a device may do something by itself.
     own(fs::symlink_metadata(path)?)?;

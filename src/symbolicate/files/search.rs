@@ -137,7 +137,9 @@ pub(in crate::symbolicate) fn walk(folder: &Path, how: FolderWalk<'_>) -> Walked
     let mut looked = looked.into_inner().unwrap_or_else(PoisonError::into_inner);
     looked.sort_by(|a: &Looked, b| a.path.cmp(&b.path));
     let is_worth_it = fresh.into_inner() >= WORTH_REMEMBERING;
-    if let Some(cache) = cache.filter(|_| is_worth_it) {
+    if let Some(cache) = cache
+        && is_worth_it
+    {
         remember(cache, &root, &looked);
     }
     Walked { looked, links_out }
@@ -251,7 +253,9 @@ pub(in crate::symbolicate) fn build_id_path(root: &Path, id: &[u8]) -> PathBuf {
 /// file, without folders that may lead elsewhere.
 pub(in crate::symbolicate) fn linked(object: &ObjectFile) -> Option<ObjectFile> {
     let ((link, crc), folder) = (object.debuglink.as_ref()?, object.path.parent()?);
-    is_below(Path::new(link)).then_some(())?;
+    if !is_below(Path::new(link)) {
+        return None;
+    }
     // gdb follows links of the image's path, too: /lib may be /usr/lib.
     let real = object.path.canonicalize().ok();
     let mut places = vec![folder.join(link), folder.join(".debug").join(link)];

@@ -130,9 +130,10 @@ impl Default for Style {
 impl Style {
     /// The function's name in this style.
     pub fn name<'a>(&self, frame: &'a Frame) -> Option<&'a str> {
-        match self.demangle {
-            true => frame.function.as_deref(),
-            false => frame.mangled.as_deref(),
+        if self.demangle {
+            frame.function.as_deref()
+        } else {
+            frame.mangled.as_deref()
         }
     }
 }

@@ -50,9 +50,10 @@ impl Format for Speedscope {
                 let file = frame.and_then(|f| f.file.as_deref()).map(str::to_owned);
                 (name, file, frame.and_then(|f| f.line))
             });
-            let weight = match is_timed {
-                true => until - weighed.at,
-                false => weighed.count,
+            let weight = if is_timed {
+                until - weighed.at
+            } else {
+                weighed.count
             };
             (frames.collect(), weight)
         });

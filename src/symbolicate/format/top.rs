@@ -98,9 +98,10 @@ impl Format for Top {
 
 impl Top {
     fn text(&self, top: &[&Group], titles: &[String], out: &mut dyn Write) -> io::Result<()> {
-        let (bold, reset) = match self.style.color {
-            true => ("\x1b[1m", "\x1b[0m"),
-            false => ("", ""),
+        let (bold, reset) = if self.style.color {
+            ("\x1b[1m", "\x1b[0m")
+        } else {
+            ("", "")
         };
         let reports = self.groups.reports();
         let all = count(reports, "report");
@@ -207,9 +208,10 @@ pub(super) fn other_days(
 /// `2026-11-24`, or `2026-11-20 to 2026-11-24`; days since the epoch.
 pub(super) fn days_text(first: u64, last: u64) -> String {
     let text = |day: u64| date_time(day.saturating_mul(NANOS_OF_A_DAY))[..10].to_owned();
-    match first == last {
-        true => text(first),
-        false => format!("{} to {}", text(first), text(last)),
+    if first == last {
+        text(first)
+    } else {
+        format!("{} to {}", text(first), text(last))
     }
 }
 

@@ -171,9 +171,10 @@ fn bare(name: &str, depth: usize) -> String {
                 && !rest[8..].starts_with(|c: char| c.is_alphanumeric() || c == '_') =>
             {
                 // What follows is its name, up to the parameters.
-                let to = match rest[8..].starts_with("()") {
-                    true => 10,
-                    false => rest[8..].find('(').map_or(rest.len(), |at| 8 + at),
+                let to = if rest[8..].starts_with("()") {
+                    10
+                } else {
+                    rest[8..].find('(').map_or(rest.len(), |at| 8 + at)
                 };
                 out.push_str(rest[..to].trim_end());
                 // A return type stood before; what stands behind are parameters.

@@ -89,9 +89,10 @@ fn event(mut event: Fields) -> Reading {
             ..Thread::default()
         };
         draft.put_frames(&mut thread, stack.drain(..).map(frame));
-        match is_signal {
-            true => draft.thread(thread),
-            false => draft.last_exception(thread),
+        if is_signal {
+            draft.thread(thread)
+        } else {
+            draft.last_exception(thread)
         }
     }
     event.keep("exception", exception);

@@ -84,22 +84,25 @@ pub(super) fn read(text: &str, header: Fields, lines: LineNumbers<'_>, layout: L
     let (mut tree, mut draft) = (CallTree::default(), Draft::default());
     let is_sample = layout == Layout::Sample;
     for (line, number) in text.lines().zip(1..) {
-        match is_sample {
-            true => tree.sample_line(line, number),
-            false => tree.spindump_line(line, number),
+        if is_sample {
+            tree.sample_line(line, number)
+        } else {
+            tree.spindump_line(line, number)
         }
     }
-    let place = match is_sample {
-        true => "in the call graph",
-        false => "in a tree of stacks",
+    let place = if is_sample {
+        "in the call graph"
+    } else {
+        "in a tree of stacks"
     };
     tree.page.note_unread(&mut draft, lines, place);
     tree.page.head(&mut draft, header);
     // Samples of a call graph have no times, only counts.
     let mut interval = 0;
-    match is_sample {
-        true => draft.event().kind = EventKind::Live,
-        false => interval = tree.event(&mut draft),
+    if is_sample {
+        draft.event().kind = EventKind::Live
+    } else {
+        interval = tree.event(&mut draft)
     }
     for line in &tree.images {
         if let Some(mut image) = image_line(line) {
@@ -239,7 +242,9 @@ impl CallTree {
             self.section = TreeSection::Images;
         } else if is_image {
             self.images.push(trimmed.to_owned());
-        } else if let Some(rest) = thread.filter(|_| self.processes == 1) {
+        } else if let Some(rest) = thread
+            && self.processes == 1
+        {
             self.begin(spindump_thread(rest));
             self.section = TreeSection::Thread;
         } else if is_in_stacks && let Some((mut column, mut node)) = spindump_node(line) {
@@ -339,7 +344,9 @@ impl CallTree {
             .to_ascii_lowercase();
         event.fatal = action.contains("killed") || action.contains("terminated");
         let duration = duration.as_deref().and_then(values::duration);
-        if let Some(nanoseconds) = duration.filter(|_| !what.is_empty()) {
+        if let Some(nanoseconds) = duration
+            && !what.is_empty()
+        {
             draft.lasted(nanoseconds);
         }
         between.and_then(values::duration).unwrap_or(0)

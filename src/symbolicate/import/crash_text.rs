@@ -277,7 +277,9 @@ impl CrashText {
         if let Some(offset) = line.offset {
             fields.push(SYMBOL_OFFSET, Value::Unsigned(offset));
         }
-        if let Some(symbol) = line.symbol.filter(|_| found.name.is_none()) {
+        if let Some(symbol) = line.symbol
+            && found.name.is_none()
+        {
             fields.push("unused_symbol", Value::Text(symbol.to_owned()));
         }
         // An inlined function's line repeats the address of the function that it was inlined into, under
@@ -367,7 +369,9 @@ impl CrashText {
                 continue;
             }
             draft.without_signature(frame);
-            if let Some(name) = name.filter(|_| frame.image.is_none()) {
+            if let Some(name) = name
+                && frame.image.is_none()
+            {
                 frame.image = Some(draft.unlisted_image(name, None));
             }
         }

@@ -90,9 +90,10 @@ pub(super) fn read(text: &str) -> Reading {
     for of in threads {
         let mut thread = of.thread;
         keep_frames(&mut thread, of.left);
-        match of.is_exception {
-            true => draft.last_exception(thread),
-            false => draft.thread(thread),
+        if of.is_exception {
+            draft.last_exception(thread)
+        } else {
+            draft.thread(thread)
         }
     }
     labels.push("lines", Value::Array(rest));
@@ -149,7 +150,9 @@ fn put(draft: &mut Draft, of: &mut CrashlyticsThread, line: Line<'_>) {
     let base = line.base.filter(|_| line.pc >= limits::IMAGE_BYTES);
     let image = draft.unlisted_image(line.image, base);
     let mut fields = line.source;
-    if let Some(offset) = line.offset.filter(|_| name.is_some()) {
+    if let Some(offset) = line.offset
+        && name.is_some()
+    {
         fields.push(SYMBOL_OFFSET, Value::Unsigned(offset));
     }
     of.left.push((of.thread.frames.len(), fields));

@@ -180,7 +180,8 @@ impl Draft {
         let image = |pc| self.image_at(address_in_call(pc, frame.found));
         let inside = plain.into_iter().find_map(|pc| Some((pc, image(pc)?)));
         if let Some((pc, image)) = inside {
-            (frame.pc, frame.image) = (pc, Some(image));
+            frame.pc = pc;
+            frame.image = Some(image);
         }
     }
 

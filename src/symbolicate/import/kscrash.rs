@@ -81,9 +81,10 @@ fn read_one(mut report: Fields, mut second: Fields) -> Reading {
         });
         // Of an exception it has the stack that threw it, which has no registers.
         let thrown = draft.event().kind == EventKind::Exception;
-        match thrown && thread.crashed && thread.registers.is_empty() {
-            true => draft.called(thread),
-            false => draft.thread(thread),
+        if thrown && thread.crashed && thread.registers.is_empty() {
+            draft.called(thread)
+        } else {
+            draft.thread(thread)
         }
     }
     report.keep("crash", crash);

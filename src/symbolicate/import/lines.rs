@@ -72,9 +72,10 @@ fn address_column(rest: &str) -> Option<(usize, &str)> {
 fn image_name(text: &str) -> &str {
     let name = text.trim().trim_end_matches(" (*)").trim_end();
     let (front, of) = name.rsplit_once(" (").unwrap_or((name, ""));
-    match of.strip_suffix(')').is_some_and(|of| ARCHS.contains(&of)) {
-        true => front.trim_end(),
-        false => name,
+    if of.strip_suffix(')').is_some_and(|of| ARCHS.contains(&of)) {
+        front.trim_end()
+    } else {
+        name
     }
 }
 
@@ -109,7 +110,7 @@ fn placed_symbol<'a>(what: &'a str, pc: u64, image: &str) -> PlacedSymbol<'a> {
         None => (remark, None),
     };
     PlacedSymbol {
-        base: Some(base).filter(|_| is_base),
+        base: is_base.then_some(base),
         symbol: Some(symbol.trim()),
         offset,
     }
@@ -134,7 +135,7 @@ fn symbol_alone<'a>(what: &'a str, pc: u64, image: &str) -> PlacedSymbol<'a> {
     let base = base.filter(|base| is_images && *base != 0 && base.is_multiple_of(PAGE));
     PlacedSymbol {
         base,
-        symbol: Some(symbol).filter(|_| base.is_none()),
+        symbol: base.is_none().then_some(symbol),
         offset,
     }
 }

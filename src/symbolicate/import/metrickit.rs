@@ -168,12 +168,13 @@ fn threads(draft: &mut Draft, tree: Value, kind: EventKind) {
             // Without an address the offset replaces it, in an image at nought.
             let pc = Some(node.pc).filter(|pc| *pc != 0).or(node.offset);
             // Of a chain from the innermost frame outwards the object outside has the count.
-            let (parent, count) = match innermost_first {
-                true => (
+            let (parent, count) = if innermost_first {
+                (
                     (node.children > 0).then_some(at + 1),
                     node.count * u64::from(node.parent.is_none()),
-                ),
-                false => (node.parent, node.count),
+                )
+            } else {
+                (node.parent, node.count)
             };
             nodes.push(SampleNode {
                 parent,

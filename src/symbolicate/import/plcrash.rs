@@ -208,9 +208,10 @@ fn event(draft: &mut Draft, report: &mut Fields) {
     let is_requested = report.bool("info.user_requested") == Some(true);
     let event = draft.event();
     event.fatal = !is_requested;
-    event.kind = match is_requested {
-        true => EventKind::Live,
-        false => EventKind::Crash,
+    event.kind = if is_requested {
+        EventKind::Live
+    } else {
+        EventKind::Crash
     };
     if report.has("signal") {
         let kind = report.unsigned("signal.mach.type");

@@ -50,9 +50,10 @@ pub(super) fn read_hang(mut body: Fields) -> Reading {
             || (wanted.is_some() && process.text("procname") == wanted)
     };
     let at = processes.iter().position(is_wanted).unwrap_or(0);
-    let (key, process) = match at < processes.len() {
-        true => processes.remove(at),
-        false => Default::default(),
+    let (key, process) = if at < processes.len() {
+        processes.remove(at)
+    } else {
+        Default::default()
     };
     let mut process = Fields::of(process);
     let name = wanted

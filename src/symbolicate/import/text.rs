@@ -112,7 +112,8 @@ impl LabelledText {
         let (reason, messages) = (self.reason(signal_note), self.messages());
         let event = draft.event();
         if is_hang {
-            (event.kind, event.fatal) = (EventKind::Stall, false);
+            event.kind = EventKind::Stall;
+            event.fatal = false;
         } else if was_thrown {
             event.kind = EventKind::Exception;
         }
@@ -131,7 +132,7 @@ impl LabelledText {
         let numbers = numbers.filter(|code| code.contains("0x"));
         let numbers: Vec<u64> = numbers.filter_map(values::number).collect();
         let words = subtype.as_deref().or(codes.as_deref());
-        let derived = Some(name.as_str()).filter(|_| kind.is_some() && !is_note);
+        let derived = (kind.is_some() && !is_note).then_some(name.as_str());
         if let Some(signal) = draft.signal(None, signal, derived) {
             signal.code = numbers.first().map_or(0, |code| *code as i64);
             signal.code_name = words.and_then(ended::code_name);

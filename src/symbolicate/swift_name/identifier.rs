@@ -67,9 +67,13 @@ pub(super) fn decode(encoded: &str) -> Option<String> {
         None => ("", encoded.bytes()),
     };
     // Each code point is put at its place: longer identifiers would take the square of their length.
-    (encoded.len() <= 2048).then_some(())?;
+    if encoded.len() > 2048 {
+        return None;
+    }
     let mut points: Vec<u32> = basic.chars().map(u32::from).collect();
-    basic.is_ascii().then_some(())?;
+    if !basic.is_ascii() {
+        return None;
+    }
     let (mut point, mut place, mut bias) = (128u32, 0u32, 72u32);
     while digits.len() > 0 {
         let before = place;

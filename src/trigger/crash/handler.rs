@@ -111,12 +111,11 @@ pub(super) fn handle(
     let ours = installed();
     // SAFETY: as above.
     unsafe {
-        let then = match ours.is_some_and(|ours| ours.is_ring(arrived.here, frame)) {
-            true => Then::Default,
-            false => {
-                scarce.inspect(|scarce| scarce.leave_to_signals());
-                arrived.report()
-            }
+        let then = if ours.is_some_and(|ours| ours.is_ring(arrived.here, frame)) {
+            Then::Default
+        } else {
+            scarce.inspect(|scarce| scarce.leave_to_signals());
+            arrived.report()
         };
         match then {
             Then::Nothing => {}

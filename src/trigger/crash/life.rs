@@ -43,7 +43,9 @@ pub(super) fn has_left(owner: CrashOwner) -> Option<bool> {
 pub(super) fn goes_on(seen: SeenState) {
     let retract = || {
         // A process that is to end, and has a handler for that, will.
-        if let Some(ours) = installed().filter(|_| STATE.signal() != libc::SIGTERM) {
+        if let Some(ours) = installed()
+            && STATE.signal() != libc::SIGTERM
+        {
             (ours.writer.retract)();
         }
     };

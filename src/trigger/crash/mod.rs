@@ -70,10 +70,7 @@ impl Crash {
             let [a, b, c, d, e, f, g] = FAULTS;
             [a, b, c, d, e, f, g, libc::SIGTERM]
         };
-        match self.sigterm {
-            true => &ALL,
-            false => &FAULTS,
-        }
+        if self.sigterm { &ALL } else { &FAULTS }
     }
 }
 

@@ -114,7 +114,9 @@ fn own() -> Option<SeenState> {
 /// The process goes on after what the calling thread has reported, as far as is known now. A handler that is nested in
 /// another one leaves that to it.
 fn answered(nested: bool) {
-    if let Some(seen) = own().filter(|_| !nested) {
+    if let Some(seen) = own()
+        && !nested
+    {
         let _ = STATE.answers(seen);
     }
 }

@@ -50,7 +50,9 @@ pub(super) fn for_the_end_of(first: SeenState, asks: bool) -> bool {
             return is_written && lives_on(seen);
         }
         if seen != before {
-            (before, blocked, cpu_then) = (seen, 0, None);
+            before = seen;
+            blocked = 0;
+            cpu_then = None;
         }
         signals::pause(POLL as i64);
         let now = monotonic();

@@ -137,7 +137,9 @@ mod on_linux {
         pub fn look(&mut self, owner: Thread, now: u64) {
             let begun = Some(BEGUN.load(Ordering::Relaxed));
             if begun != self.begun {
-                (self.begun, self.since, self.ran) = (begun, now, now);
+                self.begun = begun;
+                self.since = now;
+                self.ran = now;
             }
             let progress = owner.progress();
             if progress.is_none_or(|is| is.running || is.cpu != self.cpu) {
@@ -147,7 +149,8 @@ mod on_linux {
             if now.saturating_sub(self.ran) >= BLOCKED_FOR
                 || now.saturating_sub(self.since) >= AT_MOST
             {
-                (self.since, self.ran) = (now, now);
+                self.since = now;
+                self.ran = now;
                 send(owner, &NUDGED);
             }
         }

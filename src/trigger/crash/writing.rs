@@ -98,9 +98,10 @@ impl CrashPart {
     fn cut(self, stood_still: bool) -> &'static str {
         macro_rules! while_at {
             ($part:literal) => {
-                match stood_still {
-                    true => concat!("stood still while ", $part),
-                    false => concat!("crashed while ", $part),
+                if stood_still {
+                    concat!("stood still while ", $part)
+                } else {
+                    concat!("crashed while ", $part)
                 }
             };
         }

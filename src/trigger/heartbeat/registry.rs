@@ -208,9 +208,10 @@ impl Registry {
             return Err(Refusal::Full);
         };
         let name = members.shared_name(name);
-        let number = match is_pool {
-            true => members.free_number(&name),
-            false => 0,
+        let number = if is_pool {
+            members.free_number(&name)
+        } else {
+            0
         };
         if free.is_none() {
             members.all.push(None);

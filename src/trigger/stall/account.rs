@@ -62,9 +62,10 @@ impl Detector {
         // The two clocks are read one after the other.
         let slept = observation.boot.saturating_sub(self.last.boot);
         let slept = slept.saturating_sub(interval.saturating_add(BETWEEN_CLOCKS));
-        let stopped = match observation.traced {
-            true => Reason::Debugger,
-            false => Reason::Background,
+        let stopped = if observation.traced {
+            Reason::Debugger
+        } else {
+            Reason::Background
         };
         let (lost, reason) = if observation.held == Held::Stopped {
             (interval, stopped)

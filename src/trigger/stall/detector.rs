@@ -261,7 +261,8 @@ impl Detector {
         {
             // It works now; so it was at rest then.
             episode.counted -= ambiguous.before;
-            (episode.from, episode.first) = (ambiguous.from, ambiguous.now);
+            episode.from = ambiguous.from;
+            episode.first = ambiguous.now;
             episode.turns = episode.turns.saturating_sub(1).max(1);
         }
         self.lasts(episode, observation, now, interval)

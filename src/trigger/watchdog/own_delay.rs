@@ -44,7 +44,9 @@ impl<Delay: Fn() -> u64> OwnDelay<Delay> {
         // Until then at most a millisecond an observation stays unread. One that was woken may be late by any time.
         let late = due.is_none_or(|due| now > due.saturating_add(1_000_000));
         if !self.is_fresh && (late || now.saturating_sub(self.read) >= OWN_PERIOD) {
-            (self.read, self.last, self.is_fresh) = (now, (self.delay)(), true);
+            self.read = now;
+            self.last = (self.delay)();
+            self.is_fresh = true;
         }
         self.known = (self.last + self.kept).saturating_sub(self.settled);
         Some(self.known)

@@ -36,7 +36,8 @@ mod tests {
                 if is_due(due[index], *timeout, now) {
                     let since = now.saturating_sub(seen[index]) as f64 / *timeout as f64;
                     longest = longest.max(since);
-                    (seen[index], due[index]) = (now, now + timeout);
+                    seen[index] = now;
+                    due[index] = now + timeout;
                 }
             }
         }

@@ -203,7 +203,8 @@ impl Seat {
         let mut observation = self.look(own);
         if self.is_gone() {
             // Another thread may have its state by now.
-            (observation.held, observation.beat) = (Held::Ended, self.last);
+            observation.held = Held::Ended;
+            observation.beat = self.last;
         }
         if let (Held::Ended, Some(member)) = (observation.held, &self.member) {
             // It may have ended without its destructors.
@@ -254,9 +255,10 @@ impl Seat {
         observation.cpu = self.watched.cpu();
         observation.own_delay = own.at(now, due);
         // It runs. What follows costs more, and is of use only when it stands nearly still.
-        let runs = match self.is_main() {
-            true => beat.since(last) > 2,
-            false => beat != last,
+        let runs = if self.is_main() {
+            beat.since(last) > 2
+        } else {
+            beat != last
         };
         if runs {
             return observation;

@@ -30,7 +30,9 @@ fn longjmp_on_arm64_lands_where_setjmp_was_called() {
          csinc w0, w1, wzr, ne; ret",
     );
     let mut buffer = [0; 16];
-    (buffer[10], buffer[11], buffer[12]) = (0xf00, 0x4444, STACK + 0x200);
+    buffer[10] = 0xf00;
+    buffer[11] = 0x4444;
+    buffer[12] = STACK + 0x200;
     let mut registers = Registers::arm64(0, STACK, 0x99, 0x88);
     registers.set(0, STACK);
     let wanted = Some((0x4444, STACK + 0x200, 0xf00));
@@ -51,13 +53,17 @@ fn jumpto_on_x86_64_lands_by_what_it_writes_to_the_other_stack() {
          jmp *%rcx",
     );
     let mut buffer = [0; 32];
-    (buffer[6], buffer[7], buffer[16]) = (0xf00, STACK + 0xe0, 0x4444);
+    buffer[6] = 0xf00;
+    buffer[7] = STACK + 0xe0;
+    buffer[16] = 0x4444;
     let mut registers = Registers::x86_64(0, STACK, 0x99);
     registers.set(5, STACK);
     let wanted = Some((0x4444, STACK + 0xe0, 0xf00));
     assert_eq!(lands(Arch::X86_64, &code, 0, &registers, &buffer), wanted);
     // With what the first instructions have written in memory.
-    (buffer[7], buffer[26], buffer[27]) = (STACK + 0xd0, 0, 0x4444);
+    buffer[7] = STACK + 0xd0;
+    buffer[26] = 0;
+    buffer[27] = 0x4444;
     assert_eq!(
         lands(Arch::X86_64, &code, 0x1e, &registers, &buffer),
         wanted

@@ -31,7 +31,8 @@ pub(super) unsafe fn stack(
     context: *const libc::ucontext_t,
 ) {
     request.parts = [StackPart::NONE; 2];
-    (request.cut, request.marked) = (false, false);
+    request.cut = false;
+    request.marked = false;
     let sp = request.registers[if cfg!(target_arch = "x86_64") { 7 } else { 31 }];
     let marker = 0u8;
     let own = &raw const marker as u64;

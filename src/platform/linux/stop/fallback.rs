@@ -174,9 +174,10 @@ impl Fallback {
                 return Ok(Some(found));
             }
         }
-        Err(match thread.is_alive() {
-            true => StopError::Blocked,
-            false => StopError::Gone,
+        Err(if thread.is_alive() {
+            StopError::Blocked
+        } else {
+            StopError::Gone
         })
     }
 
@@ -193,9 +194,10 @@ impl Fallback {
         let before = signals::exchange(signal, None).ok()?;
         keep(&before);
         // A host's handler that runs on the thread's own stack has room there, and may have none on the alternate one.
-        let stack = match signals::is_handler(&before) {
-            true => before.sa_flags & libc::SA_ONSTACK,
-            false => libc::SA_ONSTACK,
+        let stack = if signals::is_handler(&before) {
+            before.sa_flags & libc::SA_ONSTACK
+        } else {
+            libc::SA_ONSTACK
         };
         let action = signals::action(ours(), libc::SA_RESTART | stack, &[]);
         // Another one may have been put there in this very moment.
@@ -292,9 +294,10 @@ unsafe extern "C-unwind" fn answer_or_pass_on(
         let is_ours = (*info).si_code == SI_QUEUE
             && (*info).si_pid() as u32 == process_id()
             && (*info).si_value().sival_ptr as u64 == TOKEN;
-        match is_ours {
-            true => fill_in(request_without_value(), context.cast()),
-            false => pass_on(signal, info, context, ScarceStack::of(sp, stack)),
+        if is_ours {
+            fill_in(request_without_value(), context.cast())
+        } else {
+            pass_on(signal, info, context, ScarceStack::of(sp, stack))
         }
     }
 }

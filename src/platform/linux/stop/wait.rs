@@ -66,7 +66,8 @@ pub(super) fn wait(
             };
             look_at = waited.saturating_add(POLL);
             if looks == 2 {
-                (patience, most) = (0, 0);
+                patience = 0;
+                most = 0;
             }
         }
         if waited >= patience {

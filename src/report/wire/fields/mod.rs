@@ -111,9 +111,10 @@ pub(crate) mod flag {
     use super::*;
 
     pub(crate) fn serialize<S: Serializer>(flag: &bool, s: S) -> Result<S::Ok, S::Error> {
-        match *flag || s.is_human_readable() {
-            true => s.serialize_bool(*flag),
-            false => s.serialize_none(),
+        if *flag || s.is_human_readable() {
+            s.serialize_bool(*flag)
+        } else {
+            s.serialize_none()
         }
     }
 }

@@ -49,9 +49,10 @@ spelled! {
 
 impl Serialize for Address {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        match s.is_human_readable() {
-            true => s.collect_str(&format_args!("{:#x}", self.0)),
-            false => s.serialize_u64(self.0),
+        if s.is_human_readable() {
+            s.collect_str(&format_args!("{:#x}", self.0))
+        } else {
+            s.serialize_u64(self.0)
         }
     }
 }
@@ -80,9 +81,10 @@ impl<B: AsRef<[u8]>> Serialize for Raw<B> {
                 self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
             }
         }
-        match s.is_human_readable() {
-            true => s.collect_str(&Hex(self.0.as_ref())),
-            false => s.serialize_bytes(self.0.as_ref()),
+        if s.is_human_readable() {
+            s.collect_str(&Hex(self.0.as_ref()))
+        } else {
+            s.serialize_bytes(self.0.as_ref())
         }
     }
 }
@@ -165,9 +167,10 @@ pub(crate) mod image_id {
         id: &B,
         s: S,
     ) -> Result<S::Ok, S::Error> {
-        match s.is_human_readable() {
-            true => s.collect_str(&IdText(id.as_ref())),
-            false => s.serialize_bytes(id.as_ref()),
+        if s.is_human_readable() {
+            s.collect_str(&IdText(id.as_ref()))
+        } else {
+            s.serialize_bytes(id.as_ref())
         }
     }
 }

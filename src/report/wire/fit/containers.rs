@@ -36,9 +36,10 @@ impl ser::SerializeTuple for OpenValue<'_, '_> {
         value.serialize(&mut *self.fit)?;
         self.count = self.count.saturating_add(1);
         // A tuple is whole or not at all: a short one, as each frame is, gets its count at its end.
-        match self.count < 16 || self.fit.out().set_count(self.at, self.count, self.fix) {
-            true => Ok(()),
-            false => Err(Error),
+        if self.count < 16 || self.fit.out().set_count(self.at, self.count, self.fix) {
+            Ok(())
+        } else {
+            Err(Error)
         }
     }
 

@@ -167,9 +167,10 @@ impl<'a> FullNames<'a> {
         }
         name.push_str(&spelling::demangled_spelling(plain));
         let has_arguments = spelling::has_arguments(plain);
-        let arguments = match has_arguments {
-            true => None,
-            false => self.template_arguments(&function.entries, depth + 1)?,
+        let arguments = if has_arguments {
+            None
+        } else {
+            self.template_arguments(&function.entries, depth + 1)?
         };
         if let Some(arguments) = &arguments {
             name.push_str(arguments);
@@ -228,9 +229,12 @@ impl<'a> FullNames<'a> {
     fn within(&mut self, entry: Entry, name: &str, depth: usize) -> Option<String> {
         let scopes = self.scopes(entry, depth)?;
         let bounded = scopes.len() + name.len() <= NAME_BYTES;
-        bounded.then(|| match scopes.is_empty() {
-            true => name.to_owned(),
-            false => format!("{scopes}::{name}"),
+        bounded.then(|| {
+            if scopes.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{scopes}::{name}")
+            }
         })
     }
 

@@ -85,9 +85,10 @@ impl FullNames<'_> {
                 let class = self.type_name(Some(class), next)?;
                 let is_function = self.is_around(inner)?;
                 let sign = format!("{class}::*");
-                match is_function {
-                    true => self.pointer(inner, &sign, &what, next),
-                    false => self.declared(inner, format!(" {sign}{what}"), next),
+                if is_function {
+                    self.pointer(inner, &sign, &what, next)
+                } else {
+                    self.declared(inner, format!(" {sign}{what}"), next)
                 }
             }
             gimli::DW_TAG_subroutine_type => {
@@ -148,9 +149,10 @@ impl FullNames<'_> {
         what: &str,
         depth: usize,
     ) -> Option<String> {
-        let what = match self.is_around(inner)? {
-            true => format!(" ({sign}{what})"),
-            false => format!("{sign}{what}"),
+        let what = if self.is_around(inner)? {
+            format!(" ({sign}{what})")
+        } else {
+            format!("{sign}{what}")
         };
         self.declared(inner, what, depth)
     }
@@ -229,13 +231,14 @@ impl FullNames<'_> {
             return self.class(declaration, depth + 1);
         }
         let name = match name {
-            Some(name) if !name.starts_with("<lambda") => match has_arguments(&name) {
-                true => demangled_spelling(&name),
-                false => {
+            Some(name) if !name.starts_with("<lambda") => {
+                if has_arguments(&name) {
+                    demangled_spelling(&name)
+                } else {
                     let arguments = self.template_arguments(&[of], depth + 1)?;
                     name + &arguments.unwrap_or_default()
                 }
-            },
+            }
             _ => self.nameless(of, depth + 1)?,
         };
         self.within(of, &name, depth + 1)

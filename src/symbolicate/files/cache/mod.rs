@@ -119,7 +119,9 @@ impl Cache {
         let (made_of, table) = MadeOf::split(&file.part(HEADER..file.len())?)?;
         let stamp = object.bytes.stamp();
         if stamp.is_none_or(|stamp| file[STAMP_AT..HEADER] != stamp_bytes(stamp)) {
-            made_of.is(&object.bytes).then_some(())?;
+            if !made_of.is(&object.bytes) {
+                return None;
+            }
             if let Some(stamp) = stamp {
                 // The next time it need not be read for this.
                 let path = self.find()?.join(&name);
@@ -134,7 +136,9 @@ impl Cache {
     /// The content of the file of this name, if it is there, whole, and this user's alone. It has no debug file's stamp.
     pub(crate) fn read(&self, name: &str) -> Option<SharedBytes> {
         let (_, file) = self.read_file(name)?;
-        (file[STAMP_AT..HEADER] == stamp_bytes(FileStamp::default())).then_some(())?;
+        if file[STAMP_AT..HEADER] != stamp_bytes(FileStamp::default()) {
+            return None;
+        }
         file.part(HEADER..file.len())
     }
 
@@ -148,7 +152,9 @@ impl Cache {
             return None;
         }
         let bytes = SharedBytes::map_open(&file, &path).ok()?;
-        is_whole(&bytes).then_some(())?;
+        if !is_whole(&bytes) {
+            return None;
+        }
         let age = SystemTime::now().duration_since(meta.modified().ok()?);
         if age.is_ok_and(|age| age > TOUCH_EVERY) {
             let _ = file.set_modified(SystemTime::now());

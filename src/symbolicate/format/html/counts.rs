@@ -142,9 +142,10 @@ fn others(counts: &BTreeMap<String, u64>) -> u64 {
 
 /// The first rows, and one for the rest.
 fn picture(rows: &[(&str, u64)], rest: &str, others: u64, all: u64) -> String {
-    let (shown, more) = match rows.len() <= ROWS && others == 0 {
-        true => (rows, &[][..]),
-        false => rows.split_at(rows.len().min(ROWS - 1)),
+    let (shown, more) = if rows.len() <= ROWS && others == 0 {
+        (rows, &[][..])
+    } else {
+        rows.split_at(rows.len().min(ROWS - 1))
     };
     let mut picture = "<ul class=\"bars\">\n".to_owned();
     let mut row = |name: &str, count: u64| {

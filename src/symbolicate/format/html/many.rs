@@ -148,9 +148,10 @@ fn table<'a>(
 fn section(page: &mut String, group: &Group, reports: u64, days: &OverDays) {
     let share = 100.0 * group.count as f64 / reports.max(1) as f64;
     let (total, worst) = (top::time(group, group.total), top::time(group, group.worst));
-    let lasted = match group.total.is_zero() {
-        true => String::new(),
-        false => format!(", {total} in all, at worst {worst}"),
+    let lasted = if group.total.is_zero() {
+        String::new()
+    } else {
+        format!(", {total} in all, at worst {worst}")
     };
     let fatal = match group.ended {
         0 => String::new(),

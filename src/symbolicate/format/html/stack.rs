@@ -185,9 +185,10 @@ fn source(page: &mut String, frame: &Frame, excerpt: &Excerpt) {
     page.push_str("<pre class=\"source\" tabindex=\"0\">");
     for (number, code) in (excerpt.first..).zip(&excerpt.lines) {
         let code = escape(code);
-        let (open, close) = match Some(number) == frame.line {
-            true => ("<mark>", "</mark>"),
-            false => ("", ""),
+        let (open, close) = if Some(number) == frame.line {
+            ("<mark>", "</mark>")
+        } else {
+            ("", "")
         };
         let _ = writeln!(page, "{open}<i>{number:>5}</i>  {code}{close}");
     }

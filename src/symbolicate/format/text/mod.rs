@@ -98,9 +98,10 @@ impl TextPage<'_> {
     }
 
     fn paint(&self, paint: Paint, text: &str) -> String {
-        match self.style.color {
-            true => format!("{paint}{text}{paint:#}"),
-            false => text.to_owned(),
+        if self.style.color {
+            format!("{paint}{text}{paint:#}")
+        } else {
+            text.to_owned()
         }
     }
 

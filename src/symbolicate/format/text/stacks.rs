@@ -23,9 +23,10 @@ impl TextPage<'_> {
         }
         about.extend(thread.state.clone());
         about.extend(thread.syscall.as_ref().map(|call| format!("in {call}")));
-        let about = match about.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", about.join(", ")),
+        let about = if about.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", about.join(", "))
         };
         let name = thread.name.as_deref().unwrap_or("");
         if !name.is_empty() || !about.is_empty() {

@@ -65,7 +65,7 @@ pub(super) fn row(line: &str, first: u64) -> Option<BacktraceRow> {
         return None;
     }
     let is_first = line[..digits].bytes().all(|c| c == b'0') || inlined;
-    let pc = address.or(Some(first).filter(|_| is_first)).unwrap_or(0);
+    let pc = address.or(is_first.then_some(first)).unwrap_or(0);
     fields.push("instruction_addr", Value::Unsigned(pc));
     Some(BacktraceRow::Frame {
         kind: kind.unwrap_or(FrameKind::ProgramCounter),
@@ -147,7 +147,9 @@ pub(super) fn runtime_row(line: &str) -> Option<(Fields, Option<u64>)> {
     if let Some(name) = name {
         fields.push("symbol", Value::Text(name.to_owned()));
     }
-    if let Some(offset) = found.offset.filter(|_| name.is_some()) {
+    if let Some(offset) = found.offset
+        && name.is_some()
+    {
         fields.push(SYMBOL_OFFSET, Value::Unsigned(offset));
     }
     Some((fields, found.base))

@@ -49,9 +49,10 @@ impl Reader<'_> {
     }
 
     pub(super) fn implementation(&mut self) -> Option<Id> {
-        let callee = match self.eat("t") {
-            true => "@convention(thin)",
-            false => self.convention(Of::Callee)?,
+        let callee = if self.eat("t") {
+            "@convention(thin)"
+        } else {
+            self.convention(Of::Callee)?
         };
         let mut children = vec![self.tree.word(Kind::ImplText, callee)?];
         for (code, words) in [

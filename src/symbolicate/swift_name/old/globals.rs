@@ -93,12 +93,11 @@ impl Reader<'_> {
 
     fn partial_application(&mut self) -> Option<Id> {
         self.eat("o");
-        match self.eat("__T") {
-            true => {
-                let of = self.global()?;
-                self.tree.node(Kind::PartialApply, &[of])
-            }
-            false => self.tree.leaf(Kind::PartialApply),
+        if self.eat("__T") {
+            let of = self.global()?;
+            self.tree.node(Kind::PartialApply, &[of])
+        } else {
+            self.tree.leaf(Kind::PartialApply)
         }
     }
 
@@ -213,7 +212,9 @@ impl Reader<'_> {
                 }
             } else if !["n_", "i_", "k_", "r_"].iter().any(|flag| self.eat(flag)) {
                 let found = ["d", "g", "o", "s"].map(|flag| self.eat(flag));
-                found.contains(&true).then_some(())?;
+                if !found.contains(&true) {
+                    return None;
+                }
                 self.expect("_")?;
             }
         }
@@ -228,7 +229,9 @@ impl Reader<'_> {
             self.rest = &self.rest[length..];
         } else {
             self.expect("se")?;
-            matches!(self.take()?, b'0' | b'1').then_some(())?;
+            if !matches!(self.take()?, b'0' | b'1') {
+                return None;
+            }
             self.expect("v")?;
             self.identifier(None)?;
         }

@@ -180,7 +180,9 @@ impl<'a> Reader<'a> {
         let is_encoded = self.eat("X");
         let mut place = None;
         if self.eat("o") {
-            kind.is_none().then_some(())?;
+            if kind.is_some() {
+                return None;
+            }
             place = Some(match self.take()? {
                 b'p' => " prefix",
                 b'P' => " postfix",
@@ -199,7 +201,9 @@ impl<'a> Reader<'a> {
         if place.is_some() {
             text = identifier::operator(&text)?;
         }
-        (!text.is_empty()).then_some(())?;
+        if text.is_empty() {
+            return None;
+        }
         let kind = place.map_or(kind.unwrap_or(Kind::Identifier), Kind::Operator);
         self.tree.text(kind, &text)
     }

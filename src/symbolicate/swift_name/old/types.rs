@@ -380,7 +380,9 @@ impl Reader<'_> {
     fn layout(&mut self) -> Option<()> {
         match self.take()? {
             b'U' | b'R' | b'N' | b'T' => (),
-            b'e' | b'm' => drop(self.natural()?),
+            b'e' | b'm' => {
+                self.natural()?;
+            }
             b'E' | b'M' => {
                 self.natural()?;
                 self.expect("_")?;

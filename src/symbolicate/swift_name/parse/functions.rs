@@ -72,22 +72,27 @@ impl Parser<'_> {
         } else {
             1
         };
-        (count > 0).then_some(())?;
+        if count == 0 {
+            return None;
+        }
         let labels = match self.labels_in_types {
             false => self.pop_label_nodes(count)?,
             true if is_tuple => self.labels_of(arguments)?,
             true => Vec::new(),
         };
         let is_label = |label: &Id| self.tree.kind(*label) == Kind::Identifier;
-        match labels.iter().any(is_label) {
-            true => self.tree.node(Kind::LabelList, &labels),
-            false => self.tree.leaf(Kind::LabelList),
+        if labels.iter().any(is_label) {
+            self.tree.node(Kind::LabelList, &labels)
+        } else {
+            self.tree.leaf(Kind::LabelList)
         }
     }
 
     /// The arguments of a function's type: a tuple, or the one type.
     fn arguments_of(&self, function: Id) -> Option<Id> {
-        (self.tree.kind(function) == Kind::Type).then_some(())?;
+        if self.tree.kind(function) != Kind::Type {
+            return None;
+        }
         let mut function = self.tree.child(function, 0)?;
         if self.tree.kind(function) == Kind::DependentGeneric {
             function = self.tree.child(self.tree.child(function, 1)?, 0)?;
@@ -105,7 +110,9 @@ impl Parser<'_> {
         let mut labels = Vec::new();
         for _ in 0..count {
             let label = self.pop()?;
-            matches!(self.tree.kind(label), Kind::Identifier | Kind::FirstElement).then_some(())?;
+            if !matches!(self.tree.kind(label), Kind::Identifier | Kind::FirstElement) {
+                return None;
+            }
             labels.push(label);
         }
         labels.reverse();

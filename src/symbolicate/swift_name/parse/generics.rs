@@ -47,9 +47,10 @@ impl Parser<'_> {
 
     /// An associated type, or a path of them, of a parameter or of the type below on the stack.
     pub(super) fn member(&mut self, base: Option<Id>, is_path: bool) -> Option<Id> {
-        let names = match is_path {
-            true => self.pop_items(Self::pop_associated_name)?,
-            false => vec![self.pop_associated_name()?],
+        let names = if is_path {
+            self.pop_items(Self::pop_associated_name)?
+        } else {
+            vec![self.pop_associated_name()?]
         };
         let mut inner = match base {
             Some(base) => self.wrap(base)?,
@@ -307,19 +308,20 @@ impl Parser<'_> {
             }
         };
         let subject = self.pop_type()?;
-        let (words, children): (Phrase, &[Id]) = match self.tree.children(conditions).is_empty() {
-            true => (
+        let (words, children): (Phrase, &[Id]) = if self.tree.children(conditions).is_empty() {
+            (
                 &["concrete protocol conformance ", " to "],
                 &[subject, reference],
-            ),
-            false => (
+            )
+        } else {
+            (
                 &[
                     "concrete protocol conformance ",
                     " to ",
                     " with conditional requirements: ",
                 ],
                 &[subject, reference, conditions],
-            ),
+            )
         };
         self.tree
             .node(Kind::Conformance(Conformance::Concrete, words), children)

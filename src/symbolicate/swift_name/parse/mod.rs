@@ -74,7 +74,9 @@ impl Parser<'_> {
             inner = outer;
         }
         inner.extend(suffix);
-        (!inner.is_empty()).then_some(())?;
+        if inner.is_empty() {
+            return None;
+        }
         self.tree.node(Kind::Global, &inner)
     }
 

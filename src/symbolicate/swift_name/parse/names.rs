@@ -149,7 +149,9 @@ impl<'a> Parser<'a> {
     /// A node, after pushing it once less often than it is repeated.
     fn push_repeated(&mut self, node: Id, repeats: Option<i64>) -> Option<Id> {
         let repeats = repeats.unwrap_or(1);
-        (repeats <= MAX_REPEATS).then_some(())?;
+        if repeats > MAX_REPEATS {
+            return None;
+        }
         for _ in 1..repeats {
             self.push(node)?;
         }
@@ -182,9 +184,10 @@ impl<'a> Parser<'a> {
                 };
                 let is_concurrent = self.eat(b'c');
                 let letter = self.take()?;
-                let (nominal, name) = match is_concurrent {
-                    true => identifier::concurrency_type(letter)?,
-                    false => identifier::standard_type(letter)?,
+                let (nominal, name) = if is_concurrent {
+                    identifier::concurrency_type(letter)?
+                } else {
+                    identifier::standard_type(letter)?
                 };
                 let node = self.swift_type(nominal, name)?;
                 self.push_repeated(node, repeats)
@@ -209,7 +212,9 @@ impl<'a> Parser<'a> {
         let signature = self.pop_signature();
         let module = self.pop_module()?;
         let extended = self.pop_inner_type()?;
-        self.tree.kind(extended).is_nominal().then_some(())?;
+        if !self.tree.kind(extended).is_nominal() {
+            return None;
+        }
         match signature {
             Some(signature) => self
                 .tree

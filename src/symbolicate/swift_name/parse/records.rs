@@ -34,7 +34,9 @@ impl Parser<'_> {
             b'c' => self.about_conformance(&["protocol conformance descriptor for "]),
             b'C' => {
                 let class = self.pop_inner_type()?;
-                self.tree.kind(class).is_nominal().then_some(())?;
+                if !self.tree.kind(class).is_nominal() {
+                    return None;
+                }
                 self.symbol(&["reflection metadata superclass descriptor "], &[class])
             }
             b'D' => self.about_type(&["demangling cache variable for type metadata for "]),

@@ -118,12 +118,16 @@ impl Parser<'_> {
                 b'k' => taken.push(Taken::KeyPath),
                 b's' => {
                     self.at += 1;
-                    matches!(self.peek(), b'b' | b'w' | b'c').then_some(())?;
+                    if !matches!(self.peek(), b'b' | b'w' | b'c') {
+                        return None;
+                    }
                     taken.push(Taken::Identifier);
                 }
                 b'i' | b'd' => {
                     self.at += 1;
-                    self.peek().is_ascii_digit().then_some(())?;
+                    if !self.peek().is_ascii_digit() {
+                        return None;
+                    }
                     while self.peek().is_ascii_digit() {
                         self.at += 1;
                     }
@@ -213,7 +217,9 @@ impl Parser<'_> {
         if from.len() > 1 {
             from.pop();
         }
-        (!from.is_empty()).then_some(())?;
+        if from.is_empty() {
+            return None;
+        }
         let list = self.tree.node(Kind::TypeList, &from)?;
         self.tree.node(Kind::AutoDiffSubset, &[kind, list])
     }

@@ -202,9 +202,13 @@ impl Parser<'_> {
     }
 
     fn bridged_method(&mut self) -> Option<()> {
-        matches!(self.take()?, b'o' | b'p' | b'a' | b'm').then_some(())?;
+        if !matches!(self.take()?, b'o' | b'p' | b'a' | b'm') {
+            return None;
+        }
         while !self.eat(b'_') {
-            matches!(self.take()?, b'n' | b'b' | b'g').then_some(())?;
+            if !matches!(self.take()?, b'n' | b'b' | b'g') {
+                return None;
+            }
         }
         Some(())
     }
@@ -243,10 +247,14 @@ impl Parser<'_> {
         let signature = self.pop_signature();
         let mut types = Vec::new();
         while let Some(next) = self.pop() {
-            (self.tree.kind(next) == Kind::Type).then_some(())?;
+            if self.tree.kind(next) != Kind::Type {
+                return None;
+            }
             types.push(next);
         }
-        (signature.is_some() || !types.is_empty()).then_some(())?;
+        if signature.is_none() && types.is_empty() {
+            return None;
+        }
         types.reverse();
         let list = self.tree.node(Kind::Joined("(", ", ", ")"), &types)?;
         let children: Vec<Id> = signature.into_iter().chain([list]).collect();

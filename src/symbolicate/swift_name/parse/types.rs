@@ -65,7 +65,9 @@ impl Parser<'_> {
     fn builtin_vector(&mut self) -> Option<Id> {
         let elements = self.builtin_size()?;
         let element = self.pop_inner_type()?;
-        (self.tree.kind(element) == Kind::Builtin).then_some(())?;
+        if self.tree.kind(element) != Kind::Builtin {
+            return None;
+        }
         let name = format!(
             "Builtin.Vec{elements}x{}",
             self.tree.text_of(element).strip_prefix("Builtin.")?
@@ -122,7 +124,9 @@ impl Parser<'_> {
     pub(super) fn bound_generic_type(&mut self) -> Option<Id> {
         let (lists, conformances) = self.pop_generic_arguments()?;
         let nominal = self.pop_inner_type()?;
-        self.tree.kind(nominal).is_nominal().then_some(())?;
+        if !self.tree.kind(nominal).is_nominal() {
+            return None;
+        }
         let mut bound = self.bind(nominal, &lists, 0)?;
         if let Some(conformances) = conformances {
             bound = self.tree.with_child(bound, conformances)?;
@@ -133,7 +137,9 @@ impl Parser<'_> {
 
     /// Gives a type and what it is within their generic arguments.
     fn bind(&mut self, nominal: Id, lists: &[Id], depth: usize) -> Option<Id> {
-        (depth < MAX_CONTEXTS).then_some(())?;
+        if depth >= MAX_CONTEXTS {
+            return None;
+        }
         let (&arguments, outer) = lists.split_first()?;
         let kind = self.tree.kind(nominal);
         let takes = takes_arguments(kind);
@@ -281,12 +287,11 @@ impl Parser<'_> {
     }
 
     fn box_type(&mut self, is_generic: bool) -> Option<Id> {
-        let generics = match is_generic {
-            true => {
-                let signature = self.pop_signature()?;
-                Some([signature, self.pop_type_list()?])
-            }
-            false => None,
+        let generics = if is_generic {
+            let signature = self.pop_signature()?;
+            Some([signature, self.pop_type_list()?])
+        } else {
+            None
         };
         let mut fields = self.pop_list(Self::pop_type)?;
         for field in &mut fields {

@@ -280,7 +280,9 @@ impl<'t> Printer<'t> {
             .find(|marker| {
                 let number = |at| {
                     let parameter = self.child(self.child(*marker, 0)?, 0)?;
-                    (self.tree.kind(parameter) == Kind::GenericParameter).then_some(())?;
+                    if self.tree.kind(parameter) != Kind::GenericParameter {
+                        return None;
+                    }
                     self.tree.number_of(self.child(parameter, at)?)
                 };
                 // Swift compares the depth with the index, and the index with the depth.
