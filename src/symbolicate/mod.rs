@@ -52,7 +52,6 @@ pub mod group;
 mod image_files;
 pub mod import;
 mod kept;
-mod md5;
 mod pc;
 mod recorded;
 mod redact;

@@ -116,6 +116,31 @@ def zooms(name, part):
     print(f"{name}: {part} zooms by keyboard and touch, and back")
 
 
+# Contrast of each text of an SVG with what it is on: its box, or the page. axe does not look at texts of SVG.
+PALE = """() => {
+  const parts = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(part => part / 255).map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+  const light = of => { const [r, g, b] = parts(getComputedStyle(of).fill); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  const below = text => text.parentNode.querySelector(text.parentNode.nodeName == "g" ? ":scope > rect" : ".page");
+  return [...document.querySelectorAll("svg text")].map(text => [text.textContent, contrast(light(text), light(below(text)))]).filter(([, ratio]) => ratio < 4.5);
+}"""
+
+
+def draws(name, width, scheme):
+    """Takes a picture of an SVG: axe finds nothing, by itself and within a page, and its texts stand out."""
+    page = opened(name, width, scheme)
+    page.screenshot(path=out / f"{name}-{width}-{scheme}.png")
+    audit(name, page, f"{width} px, {scheme}")
+    pale = page.evaluate(PALE)
+    assert not pale and page.locator("svg text").count() > 3, f"{name} ({scheme}) has pale texts: {pale[:3]}"
+    page.context.close()
+    page = opened("top.html", width, scheme)
+    svg = (out / name).read_text().split("?>", 1)[1]
+    page.evaluate("svg => { document.querySelector('main').innerHTML = '<h1>A picture</h1>' + svg; }", svg)
+    audit(name, page, f"in a page, {width} px, {scheme}")
+    page.context.close()
+
+
 def leads(name):
     """The links of the page of many lead to groups, and open the reports that they name."""
     page = opened(name)
@@ -149,9 +174,8 @@ with sync_playwright() as play:
     leads("many.html")
     for scheme in ["light", "dark"]:
         for width in [WIDE, NARROW]:
-            page = opened("flame.svg", width, scheme)
-            page.screenshot(path=out / f"flame.svg-{width}-{scheme}.png")
-            page.context.close()
+            draws("flame.svg", width, scheme)
+    print("flame.svg: axe finds nothing, and all texts stand out")
 
     profile = json.loads((out / "all.speedscope.json").read_text())
     jsonschema.validate(profile, json.loads((viewer / "file-format-schema.json").read_text()))

@@ -121,6 +121,101 @@ fn each_id_counts_once_and_a_launch_ends_once() {
     assert_eq!(text(&twice.stdout).matches("Process:").count(), 2);
 }
 
+/// A whole report, a copy without its thread, and a copy with its thread but without `end`.
+fn copies(id: u128) -> [Vec<u8>; 3] {
+    let whole = crash(id, id, "parse");
+    let section = |kind: &[u8]| {
+        let mut all = whole.windows(kind.len());
+        all.position(|bytes| bytes == kind).expect("a section")
+    };
+    let [small, large] = [&b"\x92\xa6thread"[..], b"\x92\xa3end"].map(section);
+    let copies = [&whole[..], &whole[..small], &whole[..large]];
+    copies.map(<[u8]>::to_vec)
+}
+
+/// Titles of `--top`, and the size and the damage of what each format that has all of a report takes.
+fn counted(paths: &[&str]) -> (Vec<String>, Vec<(usize, usize)>) {
+    let json = |options: &[&str]| -> Value {
+        let output = symbolicate(&[options, paths].concat());
+        assert_eq!(output.status.code(), Some(1), "a copy is damaged");
+        serde_json::from_slice(&output.stdout).expect(text(&output.stderr))
+    };
+    let top = json(&["--top", "10", "--format", "json"]);
+    let groups = top["top"].as_array().unwrap().iter();
+    let titles = groups.map(|group| group["title"].as_str().unwrap().to_owned());
+    let all = json(&["--format", "json"]);
+    let all = all.as_array().unwrap();
+    let lines = symbolicate(&[&["--format", "ndjson"][..], paths].concat());
+    let lines = text(&lines.stdout).lines();
+    let lines: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(&lines, all);
+    let len = |list: &Value| list.as_array().unwrap().len();
+    let sizes = all
+        .iter()
+        .map(|report| (len(&report["threads"]), len(&report["damage"])));
+    (titles.collect(), sizes.collect())
+}
+
+/// The name of a file decides nothing.
+#[test]
+fn of_copies_the_most_complete_one_counts() {
+    let [whole, small, large] = copies(1);
+    for order in [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: String| folder.path().join(name);
+        for (at, bytes) in order.into_iter().zip([&small, &large, &whole]) {
+            std::fs::write(path(format!("{at}.wedjat")), bytes).unwrap();
+        }
+        let given = [folder.path().to_str().unwrap()];
+        let title = vec!["crash in parse".to_owned()];
+        assert_eq!(counted(&given), (title.clone(), vec![(1, 0)]), "{order:?}");
+        let page = symbolicate(&[&["--format", "html"][..], &given].concat());
+        assert!(
+            text(&page.stdout).contains("crash in parse")
+                && !text(&page.stdout).contains("(no stack)")
+        );
+        let folded = symbolicate(&[&["--format", "folded"][..], &given].concat());
+        assert_eq!(text(&folded.stdout), "parse 1\n");
+        // Without the whole one, the larger; packed, its file is the smaller one.
+        std::fs::remove_file(path(format!("{}.wedjat", order[2]))).unwrap();
+        std::fs::write(path(format!("{}.wedjat", order[1])), gzip(&large)).unwrap();
+        assert_eq!(counted(&given), (title, vec![(1, 1)]), "{order:?}");
+    }
+}
+
+/// Several reports in one file, of which one is cut.
+#[test]
+fn a_cut_copy_among_other_reports_of_a_file_counts_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let [whole, small, _] = copies(1);
+    let many = [crash(2, 2, "draw"), small, crash(3, 3, "load")].concat();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (many, whole) = (write("a.wedjat", &many), write("b.wedjat", &whole));
+    let (titles, sizes) = counted(&[&many, &whole]);
+    assert_eq!(titles.len(), 3, "{titles:?}");
+    assert!(titles.iter().all(|title| title != "crash in (no stack)"));
+    assert_eq!(sizes, [(1, 0); 3]);
+    // What is read as it comes has no second chance: the first copy counts.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+    command.args(["--no-cache", "--no-search", "--top", "10", "-"]);
+    command.stdin(std::fs::File::open(&many).unwrap());
+    let printed = command.output().unwrap();
+    assert!(text(&printed.stdout).contains("(no stack)"));
+}
+
 #[test]
 fn packed_reports_are_read_as_files_in_folders_and_from_standard_input() {
     let folder = tempfile::tempdir().unwrap();

@@ -94,6 +94,13 @@ fn a_file_that_is_not_of_the_commit_is_named() {
         assert!(changed.err.contains(&named), "{}", changed.err);
         assert!(!changed.err.contains("coins.h"), "{}", changed.err);
     }
+    // Without sums: a file that ends before the line.
+    std::fs::write(&till, "// Earlier.\n").unwrap();
+    for format in ["text", "html"] {
+        let short = shown("till4.so", folder.path(), format);
+        assert!(short.err.contains(&named), "{}", short.err);
+    }
+    std::fs::write(&till, "// Earlier.\n".repeat(99)).unwrap();
     // No format that shows no source code; no debug information without sums.
     for (library, format) in [("till.so", "json"), ("till4.so", "text")] {
         let ran = shown(library, folder.path(), format);

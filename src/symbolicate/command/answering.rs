@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::cut::{CutReport, CutReports};
 use super::feed::Item;
 use super::parsed::{Parsed, parse};
 use super::select::Select;
@@ -34,19 +35,23 @@ pub(super) struct Answering<'a> {
     pub jobs: usize,
     /// True if nobody waits for the first lines of output.
     pub is_patient: bool,
+    /// True if copies of a report count once.
+    pub counts_once: bool,
     /// Set when no more is needed.
     pub stop: &'a AtomicBool,
 }
 
 impl Answering<'_> {
-    /// Passes on each batch of `items`, in order, until there are no more or `pass` says `false`.
+    /// Passes on each batch of `items`, in order, and then the cut reports of their files, until there are no more or `pass`
+    /// says `false`.
     pub(super) fn run(&self, items: &Receiver<Vec<Item>>, pass: &mut dyn FnMut(Answered) -> bool) {
         let mut frames = if self.is_patient {
             MOST_FRAMES
         } else {
             FIRST_FRAMES
         };
-        while let Some((batches, gathered)) = self.gather(items, frames) {
+        let mut cut = CutReports::default();
+        while let Some((batches, gathered)) = self.gather(items, &mut cut, frames) {
             frames = MOST_FRAMES.min(frames * 4);
             let gathered = Arc::new(gathered);
             for batch in batches {
@@ -61,6 +66,7 @@ impl Answering<'_> {
     fn gather(
         &self,
         items: &Receiver<Vec<Item>>,
+        cut: &mut CutReports,
         frames: usize,
     ) -> Option<(Vec<Vec<Parsed>>, Gathered)> {
         let (mut wanted, mut reports) = (Wanted::default(), 0);
@@ -70,7 +76,7 @@ impl Answering<'_> {
                 () if self.is_patient || batches.is_empty() => Duration::MAX,
                 () => PATIENCE.saturating_sub(began.elapsed()),
             };
-            let Some(next) = self.next(items, patience) else {
+            let Some(next) = self.next(items, cut, patience) else {
                 break;
             };
             // Those that are there already are read at once.
@@ -80,7 +86,8 @@ impl Answering<'_> {
             {
                 round.push(next);
             }
-            for batch in each(self.jobs, round, parse) {
+            for (batch, put_off) in each(self.jobs, round, |items| self.parse(items)) {
+                cut.add(put_off);
                 reports += self.note(&batch, &mut wanted);
                 batches.push(batch);
             }
@@ -99,6 +106,13 @@ impl Answering<'_> {
         Some((batches, found.into_iter().flatten().collect()))
     }
 
+    /// The reports of items, and the cut ones to read again.
+    fn parse(&self, items: Vec<Item>) -> (Vec<Parsed>, Vec<CutReport>) {
+        let mut cut = Vec::new();
+        let parsed = parse(items, self.counts_once.then_some(&mut cut));
+        (parsed, cut)
+    }
+
     /// Notes what the reports of a batch point to, and returns how many there are.
     fn note(&self, batch: &[Parsed], wanted: &mut Wanted) -> usize {
         let mut count = 0;
@@ -114,13 +128,21 @@ impl Answering<'_> {
     }
 
     /// The next batch; `None` if there is none within that time, and when no more is needed.
-    fn next(&self, items: &Receiver<Vec<Item>>, patience: Duration) -> Option<Vec<Item>> {
+    fn next(
+        &self,
+        items: &Receiver<Vec<Item>>,
+        cut: &mut CutReports,
+        patience: Duration,
+    ) -> Option<Vec<Item>> {
         let until = Instant::now().checked_add(patience);
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             match items.recv_timeout(left.map_or(TICK, |left| left.min(TICK))) {
                 Ok(batch) => return Some(batch),
-                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Disconnected) => {
+                    let batch = cut.next_batch()?;
+                    return Some(batch.into_iter().map(Item::Cut).collect());
+                }
                 Err(RecvTimeoutError::Timeout) if self.is_over() => return None,
                 Err(RecvTimeoutError::Timeout) if left.is_some_and(|left| left.is_zero()) => {
                     return None;

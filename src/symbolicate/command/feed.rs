@@ -12,6 +12,7 @@ use std::sync::Arc;
 use memchr::memmem;
 use walkdir::{DirEntry, WalkDir};
 
+use super::cut::CutReport;
 use super::output::{Target, refusal};
 use super::unpack::{self, Packing};
 use crate::report::{ReadError, Reading, ReportReader, limits};
@@ -32,6 +33,8 @@ const LARGE: u64 = 4 << 20;
 pub(super) enum Item {
     /// A file to be read.
     File(PathBuf),
+    /// A cut report of a file, to be read again.
+    Cut(CutReport),
     /// A report, or what stands in its place, of a stream that is read already.
     Read(Arc<str>, Box<Result<Reading, ReadError>>),
     /// Bytes of a layout that is still to be found.
@@ -51,6 +54,7 @@ impl Item {
     pub(super) fn origin(&self) -> String {
         match self {
             Item::File(path) => path.display().to_string(),
+            Item::Cut(report) => report.path.display().to_string(),
             Item::Read(origin, _) | Item::Bytes(origin, _) => origin.to_string(),
             Item::Warning(_) | Item::Error(_) | Item::Skipped(_) | Item::Refused(_) => {
                 String::new()

@@ -3,6 +3,7 @@
 mod address;
 mod answering;
 mod args;
+mod cut;
 mod feed;
 mod inspect;
 mod interrupt;

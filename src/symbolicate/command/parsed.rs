@@ -1,5 +1,8 @@
 //! Reports out of the items of a run: read, unpacked and imported.
 
+use std::path::Path;
+
+use super::cut::CutReport;
 use super::feed::Item;
 use super::survive;
 use super::unpack::{Packing, unpacked};
@@ -21,31 +24,56 @@ pub(super) enum Parsed {
     Refused(String),
 }
 
-/// What items hold, in order.
-pub(super) fn parse(items: Vec<Item>) -> Vec<Parsed> {
+/// What items hold, in order. Of files the cut reports go to `cut`, where there is one.
+pub(super) fn parse(items: Vec<Item>, mut cut: Option<&mut Vec<CutReport>>) -> Vec<Parsed> {
     let mut all = Vec::with_capacity(items.len());
     for item in items {
         let origin = item.origin();
-        if let Err(fault) = survive::run(|| parse_item(item, &mut all)) {
+        if let Err(fault) = survive::run(|| parse_item(item, &mut all, cut.as_deref_mut())) {
             all.push(Parsed::Unreadable(format!("{origin}: {fault}")));
         }
     }
     all
 }
 
-fn parse_item(item: Item, all: &mut Vec<Parsed>) {
-    match item {
-        Item::File(path) => match SharedBytes::read(&path, limits::REPORT_BYTES as u64) {
-            Ok(bytes) => parse_file(&path.display().to_string(), &bytes, all),
-            Err(error @ Error::Io { .. }) => all.push(Parsed::Unopened(error.to_string())),
-            Err(error) => all.push(Parsed::Unreadable(error.to_string())),
-        },
-        Item::Bytes(origin, bytes) => parse_bytes(&origin, &bytes, all),
-        Item::Read(origin, reading) => all.push(Parsed::of(&origin, *reading)),
-        Item::Warning(text) => all.push(Parsed::Warning(text)),
-        Item::Error(text) => all.push(Parsed::Unopened(text)),
-        Item::Skipped(text) => all.push(Parsed::Unreadable(text)),
-        Item::Refused(text) => all.push(Parsed::Refused(text)),
+fn parse_item(item: Item, all: &mut Vec<Parsed>, cut: Option<&mut Vec<CutReport>>) {
+    match (item, cut) {
+        (Item::File(path), None) => parse_path(&path, all),
+        (Item::File(path), Some(cut)) => {
+            let from = all.len();
+            parse_path(&path, all);
+            for (index, parsed) in all.split_off(from).into_iter().enumerate() {
+                let report = match &parsed {
+                    Parsed::Report(_, reading) => CutReport::of(&path, index, reading),
+                    _ => None,
+                };
+                match report {
+                    Some(report) => cut.push(report),
+                    None => all.push(parsed),
+                }
+            }
+        }
+        (Item::Cut(report), _) => {
+            let mut parsed = Vec::new();
+            parse_path(&report.path, &mut parsed);
+            // If the file has changed, there may be a reason why it cannot be read.
+            parsed.truncate(report.index + 1);
+            all.extend(parsed.pop());
+        }
+        (Item::Bytes(origin, bytes), _) => parse_bytes(&origin, &bytes, all),
+        (Item::Read(origin, reading), _) => all.push(Parsed::of(&origin, *reading)),
+        (Item::Warning(text), _) => all.push(Parsed::Warning(text)),
+        (Item::Error(text), _) => all.push(Parsed::Unopened(text)),
+        (Item::Skipped(text), _) => all.push(Parsed::Unreadable(text)),
+        (Item::Refused(text), _) => all.push(Parsed::Refused(text)),
+    }
+}
+
+fn parse_path(path: &Path, all: &mut Vec<Parsed>) {
+    match SharedBytes::read(path, limits::REPORT_BYTES as u64) {
+        Ok(bytes) => parse_file(&path.display().to_string(), &bytes, all),
+        Err(error @ Error::Io { .. }) => all.push(Parsed::Unopened(error.to_string())),
+        Err(error) => all.push(Parsed::Unreadable(error.to_string())),
     }
 }
 

@@ -152,9 +152,11 @@ impl Job<'_> {
         let mut tally = Tally::default();
         let mut refused = None;
         let mut quiet = Quiet::new(self.args.verbose);
-        // Groups count for themselves. As text a report is printed as often as it is named.
-        let each_once = self.args.top.is_none()
-            && ![FormatName::Text, FormatName::Html].contains(&self.args.format);
+        // As text a report is printed as often as it is named.
+        let counts_once = self.args.top.is_some() || self.args.format != FormatName::Text;
+        // Groups do it for themselves.
+        let each_once =
+            counts_once && self.args.top.is_none() && self.args.format != FormatName::Html;
         let mut seen = SeenIds::default();
         let to_file = self.args.output.is_some();
         let mut progress = Progress::new(&self.args.reports, to_file);
@@ -165,6 +167,7 @@ impl Job<'_> {
                 jobs: workers,
                 // Nothing is printed before the end.
                 is_patient: self.args.top.is_some() || to_file,
+                counts_once,
                 stop: &stop,
             };
             scope.spawn(move || {

@@ -1,4 +1,4 @@
-//! Source code that was shown and is not what was compiled.
+//! Source code that was shown, or was to be, and is not what was compiled.
 
 use rustc_hash::FxHashSet;
 
@@ -6,7 +6,7 @@ use crate::symbolicate::DebugFiles;
 use crate::symbolicate::format::Sources;
 use crate::symbolicate::frame::{Symbolicated, image_file_name};
 
-/// Names the files shown for a report whose sums are not those in its debug files.
+/// Names the files for a report whose sums are not those in its debug files, or that end before a frame's line.
 pub(super) fn changed(of: &Symbolicated, sources: &Sources, files: &DebugFiles) -> Vec<String> {
     let (mut changed, mut known) = (Vec::new(), FxHashSet::default());
     let stacks = of.threads.iter().chain(&of.samples);
@@ -25,9 +25,9 @@ pub(super) fn changed(of: &Symbolicated, sources: &Sources, files: &DebugFiles) 
             let (Some(shown), Some(image)) = (sources.shown(file), of.image(physical)) else {
                 continue;
             };
-            let compiled = files.find(image, of.report.head.os.build.as_deref());
-            let compiled = compiled.and_then(|files| files.source_sum(file));
-            if compiled.is_some_and(|sum| sum != shown.sum) {
+            let compiled = || files.find(image, of.report.head.os.build.as_deref());
+            let is_other = || compiled()?.source_sum(file).map(|sum| sum != shown.sum);
+            if shown.lacks_line || is_other() == Some(true) {
                 let (path, image) = (shown.path.display(), image_file_name(&image.name));
                 changed.push(format!("{path}  (of {image})"));
             }

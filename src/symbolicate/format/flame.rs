@@ -37,8 +37,10 @@ impl BoxKind {
 /// A stack as a picture has it, outermost first.
 pub(super) type NamedStack = Vec<(String, BoxKind)>;
 
-/// Frames of one function in a row that are two boxes: the first call, and the others.
+/// Rounds of a recursion that are two boxes or more: those of the first round, and one for the others.
 const RECURSION: usize = 3;
+/// Functions of the longest round that is looked for.
+const ROUND: usize = 8;
 
 /// Names a stack. Frames of the language and the system with the app's further in are one: its `start-up`, or a `runtime`
 /// that calls the app back.
@@ -69,21 +71,31 @@ pub(super) fn named_stack(of: &Symbolicated, stack: &Stack, style: &Style) -> Na
         }
         rest = behind;
     }
-    without_recursion(named)
+    without_recursion(&named)
 }
 
-/// Puts the further calls of a function by itself into one box: the same for every depth.
-fn without_recursion(stack: NamedStack) -> NamedStack {
-    let runs = stack.chunk_by(|a, b| a == b);
-    let boxes = runs.flat_map(|run| {
-        let (name, kind) = &run[0];
-        let again = (format!("{name}, recursion"), *kind);
-        match run.len() < RECURSION {
-            true => run.to_vec(),
-            false => vec![run[0].clone(), again],
-        }
-    });
-    boxes.collect()
+/// Puts the further rounds of functions that call themselves or each other into one box: the same for every depth.
+fn without_recursion(stack: &[(String, BoxKind)]) -> NamedStack {
+    let mut boxes = NamedStack::new();
+    let mut rest = stack;
+    while let Some(first) = rest.first() {
+        let rounds = |length: usize| {
+            let all = rest.chunks_exact(length);
+            all.take_while(|round| *round == &rest[..length]).count()
+        };
+        let lengths = 1..=ROUND.min(rest.len());
+        let Some(length) = { lengths }.find(|length| rounds(*length) >= RECURSION) else {
+            boxes.push(first.clone());
+            rest = &rest[1..];
+            continue;
+        };
+        let round = &rest[..length];
+        let names: Vec<&str> = round.iter().map(|(name, _)| name.as_str()).collect();
+        boxes.extend_from_slice(round);
+        boxes.push((format!("{}, recursion", names.join(", ")), first.1));
+        rest = &rest[length * rounds(length)..];
+    }
+    boxes
 }
 
 /// A box, and those of its callees.
@@ -131,5 +143,26 @@ impl FlameNode {
     pub fn depth(&self) -> usize {
         let below = self.below.iter().map(|node| 1 + node.depth());
         below.max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_of_a_recursion_are_one_box() {
+        let folded = |names: &str| {
+            let stack = names.split(' ').map(|name| (name.to_owned(), BoxKind::App));
+            let boxes = without_recursion(&stack.collect::<NamedStack>());
+            let names: Vec<String> = boxes.into_iter().map(|(name, _)| name).collect();
+            names.join(" | ")
+        };
+        assert_eq!(folded("main a b b c"), "main | a | b | b | c");
+        assert_eq!(folded("main a a a a"), "main | a | a, recursion");
+        let (deep, deeper) = ("main a b a b a b a c", "main a b a b a b a b a b a c");
+        assert_eq!(folded(deep), "main | a | b | a, b, recursion | a | c");
+        assert_eq!(folded(deep), folded(deeper));
+        assert_eq!(folded("main a b a b"), "main | a | b | a | b");
     }
 }

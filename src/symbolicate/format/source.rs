@@ -9,7 +9,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::own::{Identity, identity};
 use crate::symbolicate::lock;
-use crate::symbolicate::md5::md5;
 
 /// Larger files are no source code that anyone wrote.
 const BYTES: u64 = 8 << 20;
@@ -43,12 +42,14 @@ struct SourceFile {
     shown: ShownFile,
 }
 
-/// A file of which lines were shown.
+/// A file whose lines were asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct ShownFile {
     pub path: PathBuf,
     /// Its MD5 sum.
     pub sum: [u8; 16],
+    /// True if a line was asked for that is after its end.
+    pub lacks_line: bool,
 }
 
 /// Some lines of a file.
@@ -83,20 +84,17 @@ impl Sources {
         let lines = text.lines().skip(first as usize).take(count as usize);
         let lines = lines.map(|line| line.chars().take(COLUMNS).collect::<String>());
         let lines: Vec<String> = lines.map(|line| line.replace('\t', "    ")).collect();
-        if lines.len() <= (line - first) as usize {
-            return None;
-        }
+        let has_line = lines.len() > (line - first) as usize;
         let mut shown = lock(&self.shown);
-        if !shown.contains_key(file) {
-            shown.insert(file.to_owned(), source.shown.clone());
-        }
-        Some(Excerpt {
+        let shown = shown.entry(file.to_owned());
+        shown.or_insert_with(|| source.shown.clone()).lacks_line |= !has_line;
+        has_line.then_some(Excerpt {
             first: first + 1,
             lines,
         })
     }
 
-    /// Returns the file of which lines were shown for a path of debug information.
+    /// Returns the file whose lines were asked for by this path of debug information.
     pub(crate) fn shown(&self, file: &str) -> Option<ShownFile> {
         lock(&self.shown).get(file).cloned()
     }
@@ -165,10 +163,14 @@ impl fmt::Debug for Sources {
 
 fn read(path: PathBuf) -> Option<Arc<SourceFile>> {
     let bytes = SharedBytes::read(&path, BYTES).ok()?;
-    let sum = md5(&bytes);
+    let sum = md5::compute(&bytes).0;
     Some(Arc::new(SourceFile {
         text: String::from_utf8_lossy(&bytes).into_owned(),
-        shown: ShownFile { path, sum },
+        shown: ShownFile {
+            path,
+            sum,
+            lacks_line: false,
+        },
     }))
 }
 

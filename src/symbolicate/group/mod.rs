@@ -116,8 +116,8 @@ impl Groups {
         self.count(Member::new(origin, report))
     }
 
-    /// Counts a report of which all that counts is known already, and says which group it belongs to. A report that has
-    /// come before counts once.
+    /// Counts a report of which all that counts is known already, and says which group it belongs to. Of copies the first
+    /// one counts.
     pub fn count(&mut self, member: Member) -> u128 {
         let key = member.key;
         if !self.seen.is_new(member.identity) {
