@@ -24,24 +24,28 @@ pub fn interrupted(copied: &[u8], first: usize, base: u64) -> Option<u64> {
     const BEHIND: u64 = 256;
     /// The stack pointer in a `mcontext_t`: behind the exception state.
     const SP: u64 = 16 + 8 * if cfg!(target_arch = "x86_64") { 7 } else { 31 };
+    /// Length of a frame from its `ucontext_t` to the stack pointer, at the most, bytes.
+    const LENGTH: usize = UCONTEXT + BEHIND as usize + SP as usize + 8;
     let word = |at: usize| {
         let bytes = copied.get(at..at.checked_add(8)?)?;
         Some(u64::from_ne_bytes(bytes.try_into().ok()?))
     };
     // A frame may lie across what was there before.
-    let first = first.saturating_sub(UCONTEXT + BEHIND as usize + SP as usize + 8) & !7;
-    let end = base.saturating_add(copied.len() as u64 + SOON);
+    let first = first.saturating_sub(LENGTH) & !7;
+    let end = base
+        .saturating_add(copied.len() as u64)
+        .saturating_add(SOON);
     (first..copied.len()).step_by(8).find_map(|at| {
-        let machine = word(at + MACHINE)?;
+        let machine = word(at.saturating_add(MACHINE))?;
         let lies = machine.wrapping_sub(base.wrapping_add(at as u64));
         let is_one = (UCONTEXT as u64..BEHIND).contains(&lies)
-            && SIZES.contains(&word(at + SIZE)?)
-            && word(at + LINK)? == 0
+            && SIZES.contains(&word(at.saturating_add(SIZE))?)
+            && word(at.saturating_add(LINK))? == 0
             && word(at)? as u32 == 0;
         if !is_one {
             return None;
         }
-        let sp = word(usize::try_from((machine + SP).wrapping_sub(base)).ok()?)?;
+        let sp = word(usize::try_from(machine.wrapping_add(SP).wrapping_sub(base)).ok()?)?;
         (!(base..end).contains(&sp)).then_some(sp)
     })
 }

@@ -16,7 +16,7 @@ pub enum Leaving {
 static LEAVING: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 /// The time at which the process began to exit, as time(2) gives it; 0 until then. It stays when the library that we
 /// are part of is unloaded; null if there was no memory for it.
-static EXITS: AtomicPtr<libc::time_t> = AtomicPtr::new(std::ptr::null_mut());
+static EXITS: AtomicPtr<i64> = AtomicPtr::new(std::ptr::null_mut());
 
 unsafe extern "C" {
     fn __cxa_atexit(
@@ -57,9 +57,9 @@ pub fn on_leaving(leaving: fn(Leaving)) {
     // time(2) looks at its first argument alone, as a C function that is given more does, and the word is never
     // freed. Without memory for an entry nothing is called.
     unsafe {
-        let time: unsafe extern "C" fn(*mut libc::time_t) -> libc::time_t = libc::time;
+        let time: unsafe extern "C" fn(*mut i64) -> i64 = libc::time;
         let time = std::mem::transmute::<
-            unsafe extern "C" fn(*mut libc::time_t) -> libc::time_t,
+            unsafe extern "C" fn(*mut i64) -> i64,
             unsafe extern "C" fn(*mut c_void, c_int),
         >(time);
         __cxa_atexit(call_leaving, std::ptr::null_mut(), &raw const __dso_handle);

@@ -54,7 +54,7 @@ fn of_memory(start: *mut u8, size: usize) -> libc::stack_t {
     }
 }
 
-#[cfg(all(feature = "thread-stacks", target_os = "linux"))]
+#[cfg(all(feature = "thread-stacks", target_env = "gnu"))]
 const NO_STACK: libc::stack_t = libc::stack_t {
     ss_sp: std::ptr::null_mut(),
     ss_flags: libc::SS_DISABLE,
@@ -117,7 +117,11 @@ impl AlternateStack {
     pub fn start(&self) -> *mut u8 {
         self.start
     }
+}
 
+/// With glibc, where a thread is given one as it starts.
+#[cfg(all(feature = "thread-stacks", target_env = "gnu"))]
+impl AlternateStack {
     /// Makes it the calling thread's, if that has none.
     pub fn give_to_this_thread(&self) -> bool {
         let stack = of_memory(self.start, alternate_size());

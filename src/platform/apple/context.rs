@@ -93,11 +93,12 @@ pub(super) fn of_thread(port: u32) -> Option<[u64; REGISTERS]> {
 #[cfg(target_arch = "aarch64")]
 fn from_state(state: &[u64; STATE_WORDS]) -> [u64; REGISTERS] {
     let mut file = *state;
-    // fp, lr, sp, pc; then cpsr in the lower half of the last word.
-    for number in [29, 30, 32] {
-        file[number] &= ADDRESS;
+    let [.., fp, lr, _sp, pc, cpsr] = &mut file;
+    for address in [fp, lr, pc] {
+        *address &= ADDRESS;
     }
-    file[33] &= 0xffff_ffff;
+    // cpsr is the lower half of the last word.
+    *cpsr &= 0xffff_ffff;
     file
 }
 
@@ -108,7 +109,9 @@ fn from_state(state: &[u64; STATE_WORDS]) -> [u64; REGISTERS] {
     const NUMBER: [usize; 18] = [0, 3, 2, 1, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17];
     let mut file = [0; REGISTERS];
     for (value, number) in state.iter().zip(NUMBER) {
-        file[number] = *value;
+        if let Some(register) = file.get_mut(number) {
+            *register = *value;
+        }
     }
     file
 }

@@ -74,16 +74,14 @@ pub(super) fn removed(header: *const u8) {
 /// Copies what was left, without the lines' ends, one behind the other, and gives the length; 0 where
 /// nothing was left. Signal-safe; each read is checked.
 pub fn message(into: &mut [u8]) -> usize {
-    let mut length = 0;
+    let mut length = 0usize;
     for at in AT.iter().map(|at| at.load(Ordering::Acquire)) {
         let mut bytes = [0; 8 * WORDS];
         if at == 0 || memory::read(at, &mut bytes) != bytes.len() {
             continue;
         }
-        let word = |index: usize| {
-            let word = bytes.get(8 * index..).and_then(|rest| rest.first_chunk());
-            word.map_or(0, |word| u64::from_le_bytes(*word))
-        };
+        let (words, _) = bytes.as_chunks();
+        let word = |index: usize| words.get(index).map_or(0, |word| u64::from_le_bytes(*word));
         if !VERSIONS.contains(&word(VERSION)) {
             continue;
         }
@@ -91,7 +89,7 @@ pub fn message(into: &mut [u8]) -> usize {
             let start = if length == 0 {
                 0
             } else {
-                length + BETWEEN.len()
+                length.saturating_add(BETWEEN.len())
             };
             let room = into.get_mut(start..).unwrap_or_default();
             let got = memory::read(text, room);
@@ -101,15 +99,11 @@ pub fn message(into: &mut [u8]) -> usize {
             if text == 0 {
                 continue;
             }
-            for (place, byte) in into
-                .iter_mut()
-                .skip(length)
-                .take(start - length)
-                .zip(BETWEEN)
-            {
+            let between = into.get_mut(length..start).unwrap_or_default();
+            for (place, byte) in between.iter_mut().zip(BETWEEN) {
                 *place = *byte;
             }
-            length = start + text;
+            length = start.saturating_add(text);
         }
     }
     length

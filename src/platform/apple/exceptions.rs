@@ -334,19 +334,19 @@ fn forward(message: &mut MachMessage, to: u32, answers: u32) -> bool {
 }
 
 fn read(message: &MachMessage) -> MachException {
-    let wide = message.word(ID) >= WIDE;
-    let code = |index: usize| {
-        if wide {
-            let at = CODES + 8 * index;
-            u64::from(message.word(at)) | u64::from(message.word(at + 4)) << 32
-        } else {
-            u64::from(message.word(CODES + 4 * index))
-        }
+    let word = |at| u64::from(message.word(at));
+    let codes = if message.word(ID) >= WIDE {
+        [
+            word(CODES) | word(CODES + 4) << 32,
+            word(CODES + 8) | word(CODES + 12) << 32,
+        ]
+    } else {
+        [word(CODES), word(CODES + 4)]
     };
     let port = message.word(THREAD);
     MachException {
         kind: message.word(KIND),
-        codes: [code(0), code(1)],
+        codes,
         port,
         thread: Thread::from_port(port),
     }

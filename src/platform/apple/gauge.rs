@@ -30,8 +30,8 @@ impl ThreadGauge {
 
     /// For the calling thread.
     pub fn current() -> ThreadGauge {
-        // SAFETY: no arguments; the reference that it gives is this gauge's.
         ThreadGauge {
+            // SAFETY: no arguments; the reference that it gives is this gauge's.
             port: unsafe { mach2::mach_init::mach_thread_self() },
         }
     }

@@ -183,11 +183,11 @@ fn image(index: u32, known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Option<ImageF
     let known = known(slide.wrapping_add(facts.svma.start), &facts.id);
     let stays = !retained.handle.is_null() || facts.cached || facts.main;
     if stays && !known {
-        let length = usize::try_from(text.end - text.start).ok()?;
+        let length = usize::try_from(text.end.saturating_sub(text.start)).ok()?;
         // SAFETY: `__TEXT` begins at the header; dyld has mapped it readable, it is held as above,
         // and nothing writes to it.
         retained.bytes = unsafe { std::slice::from_raw_parts(header, length) };
-        let length = usize::try_from(starts.end - starts.start).ok()?;
+        let length = usize::try_from(starts.end.wrapping_sub(starts.start)).ok()?;
         if length > 0 {
             // A part of `__LINKEDIT`, where its load command has it; its file may have been cut meanwhile.
             let mut table = vec![0; length];
@@ -212,7 +212,10 @@ fn commands(header: u64) -> Option<Vec<u8>> {
         return None;
     }
     let size = u32::from_le_bytes(size) as usize;
-    let mut bytes = vec![0; LENGTH + (size <= MOST_COMMANDS).then_some(size)?];
+    if size > MOST_COMMANDS {
+        return None;
+    }
+    let mut bytes = vec![0; LENGTH.saturating_add(size)];
     (memory::read(header, &mut bytes) == bytes.len()).then_some(bytes)
 }
 
@@ -256,7 +259,7 @@ fn parse(commands: &[u8]) -> Option<Parsed> {
             && let Ok(table) = command.data::<macho::LinkeditDataCommand<LittleEndian>>()
         {
             let start = u64::from(table.dataoff.get(endian));
-            starts = start..start + u64::from(table.datasize.get(endian));
+            starts = start..start.saturating_add(table.datasize.get(endian).into());
         }
         let Ok(Some((segment, data))) = command.segment_64() else {
             continue;
@@ -291,8 +294,8 @@ fn parse(commands: &[u8]) -> Option<Parsed> {
     }
     let starts = match link_edit {
         Some((file, at)) if file.start <= starts.start && starts.end <= file.end => {
-            let start = at.wrapping_add(starts.start - file.start);
-            start..start.wrapping_add(starts.end - starts.start)
+            let start = at.wrapping_add(starts.start.saturating_sub(file.start));
+            start..start.wrapping_add(starts.end.saturating_sub(starts.start))
         }
         _ => 0..0,
     };

@@ -34,7 +34,7 @@ pub unsafe fn read_raw(address: u64, into: *mut u8, length: usize) -> usize {
             break;
         };
         let rest = usize::try_from(range.end.wrapping_sub(at)).unwrap_or(usize::MAX);
-        let part = rest.min(length - done);
+        let part = rest.min(length.saturating_sub(done));
         let mut copied = 0;
         // SAFETY: the caller vouches for the destination, `part` bytes of it from `done` on; the
         // kernel checks the source.
@@ -50,7 +50,7 @@ pub unsafe fn read_raw(address: u64, into: *mut u8, length: usize) -> usize {
         if code != KERN_SUCCESS {
             break;
         }
-        done += part;
+        done = done.saturating_add(part);
     }
     done
 }

@@ -160,15 +160,19 @@ impl ObjcObject {
         };
         let count = addresses.send(c"count", 0).unwrap_or(0);
         let left_out = count.saturating_sub(STACK);
-        let mut length = 0;
+        let mut length = 0usize;
         for (at, slot) in stack.iter_mut().enumerate().take(count) {
-            let index = if at < INNERMOST { at } else { at + left_out };
+            let index = if at < INNERMOST {
+                at
+            } else {
+                at.saturating_add(left_out)
+            };
             let number = addresses.object(c"objectAtIndex:", index);
             let Some(value) = number.and_then(|number| number.send(c"unsignedLongValue", 0)) else {
                 break;
             };
             *slot = address(value as u64);
-            length += 1;
+            length = length.saturating_add(1);
         }
         let omitted = (left_out > 0 && length == STACK).then_some((INNERMOST, left_out));
         (length, omitted)

@@ -150,14 +150,14 @@ impl Stopper {
         };
         let mut is_late = false;
         while inner.bytes < room && !is_late {
-            let chunk = CHUNK.min(room - inner.bytes);
+            let chunk = CHUNK.min(room.saturating_sub(inner.bytes));
             // SAFETY: the memory is ours, and so much of it is left.
             let bytes = unsafe {
                 let into = self.memory.as_ptr().add(inner.bytes);
-                memory::read_raw(inner.base + inner.bytes as u64, into, chunk)
+                memory::read_raw(inner.base.wrapping_add(inner.bytes as u64), into, chunk)
             };
             let before = inner.bytes;
-            inner.bytes += bytes;
+            inner.bytes = inner.bytes.saturating_add(bytes);
             if before < FRAME_WITHIN
                 && let Some(sp) = interrupted(self.copied(inner), before, inner.base)
                 && (known.is_empty() || known.contains(&sp))
@@ -201,14 +201,14 @@ impl Stopper {
         let is_own = known.contains(&base);
         // Another stack is copied as far as the kernel reads it.
         let wanted = if is_own {
-            (known.end - base) as usize
+            known.end.saturating_sub(base) as usize
         } else {
             usize::MAX
         };
         let length = wanted.min(room);
         let mut bytes = 0;
         while bytes < length {
-            let chunk = CHUNK.min(length - bytes);
+            let chunk = CHUNK.min(length.saturating_sub(bytes));
             if is_own {
                 // SAFETY: the source lies within the thread's own stack from the red zone of its stack
                 // pointer on, or from the page of it, which is mapped and readable while the thread is on it, or has
@@ -218,13 +218,17 @@ impl Stopper {
                     let from = (base as *const u8).add(bytes);
                     std::ptr::copy_nonoverlapping(from, into.add(bytes), chunk);
                 }
-                bytes += chunk;
+                bytes = bytes.saturating_add(chunk);
             } else {
                 // SAFETY: the memory is ours, `room` bytes of it are left.
                 let read = unsafe {
-                    memory::read_raw(base + bytes as u64, into.wrapping_add(bytes), chunk)
+                    memory::read_raw(
+                        base.wrapping_add(bytes as u64),
+                        into.wrapping_add(bytes),
+                        chunk,
+                    )
                 };
-                bytes += read;
+                bytes = bytes.saturating_add(read);
                 if read < chunk {
                     return (StackPart { base, at, bytes }, false);
                 }

@@ -67,7 +67,8 @@ pub(super) fn kinfo(facts: &mut [u8; 648]) -> bool {
 fn info<T>(port: thread_act_t, flavor: i32) -> Option<T> {
     // SAFETY: all zero is a valid value of a struct of plain integers.
     let mut facts: T = unsafe { std::mem::zeroed() };
-    let mut count = (size_of::<T>() / size_of::<libc::natural_t>()) as libc::mach_msg_type_number_t;
+    let words = const { size_of::<T>() / size_of::<libc::natural_t>() };
+    let mut count = words as libc::mach_msg_type_number_t;
     // SAFETY: the kernel writes at most `count` words, which is the size of `facts`.
     let code = unsafe {
         libc::thread_info(

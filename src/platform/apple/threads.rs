@@ -93,13 +93,13 @@ impl Thread {
         let Some(facts) = task::extended(self.port) else {
             return 0;
         };
-        let mut length = 0;
+        let mut length = 0usize;
         for (slot, byte) in buffer.iter_mut().zip(facts.pth_name) {
             if byte == 0 {
                 break;
             }
             *slot = byte as u8;
-            length += 1;
+            length = length.saturating_add(1);
         }
         length
     }
@@ -128,7 +128,7 @@ pub fn list(into: &mut [Thread]) -> usize {
         if let Some(slot) = into.get_mut(listed) {
             *slot = thread;
         }
-        listed += 1;
+        listed = listed.saturating_add(1);
     });
     listed
 }
@@ -143,13 +143,14 @@ fn each(mut work: impl FnMut(Thread)) {
         return;
     }
     // SAFETY: the kernel gave an array of `count` names.
-    for &port in unsafe { std::slice::from_raw_parts(ports, count as usize) } {
+    let names = unsafe { std::slice::from_raw_parts(ports, count as usize) };
+    for &port in names {
         if let Some(id) = task::thread_id(port) {
             work(Thread { id, port });
         }
         task::release(port);
     }
-    let bytes = count as usize * size_of::<u32>();
+    let bytes = size_of_val(names) as u64;
     // SAFETY: the kernel's array, given for us to unmap, not used any more.
-    unsafe { mach2::vm::mach_vm_deallocate(task::own(), ports as u64, bytes as u64) };
+    unsafe { mach2::vm::mach_vm_deallocate(task::own(), ports as u64, bytes) };
 }

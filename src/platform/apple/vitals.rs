@@ -51,9 +51,8 @@ impl VitalsFiles {
             mach2::task::task_info(task::own(), TASK_VM_INFO, words.as_mut_ptr(), &mut count)
         };
         let at = |offset: usize| {
-            let low = *words.get(offset / 4)? as u32;
-            let high = *words.get(offset / 4 + 1)? as u32;
-            (code == KERN_SUCCESS).then_some(u64::from(high) << 32 | u64::from(low))
+            let [low, high] = *words.get(offset / 4..)?.first_chunk()?;
+            (code == KERN_SUCCESS).then_some(u64::from(high as u32) << 32 | u64::from(low as u32))
         };
         let mut total = [0; 8];
         let known = value(c"hw.memsize", &mut total) == Some(8);
@@ -75,7 +74,9 @@ impl VitalsFiles {
     pub fn device_ticks(&self) -> Option<(u64, u64)> {
         // user, system, idle, nice
         let [user, system, idle, nice] = self.host_words::<4>(HOST_CPU_LOAD_INFO)?;
-        let busy = u64::from(user) + u64::from(system) + u64::from(nice);
+        let busy = u64::from(user)
+            .saturating_add(system.into())
+            .saturating_add(nice.into());
         Some((busy, u64::from(idle)))
     }
 

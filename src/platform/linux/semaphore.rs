@@ -70,7 +70,7 @@ impl Semaphore {
     /// an absolute CLOCK_MONOTONIC time (futex(2)), so that interruptions don't prolong the wait.
     fn sleep(&self, deadline: u64) -> bool {
         let time = libc::timespec {
-            tv_sec: (deadline / 1_000_000_000) as libc::time_t,
+            tv_sec: (deadline / 1_000_000_000) as i64,
             tv_nsec: (deadline % 1_000_000_000) as libc::c_long,
         };
         let errno = super::errno();

@@ -131,7 +131,7 @@ fn futex_word(state: &AtomicU64) -> *const u32 {
 
 fn futex_wait(state: &AtomicU64, seen: u64, nanoseconds: u64) {
     let time = libc::timespec {
-        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+        tv_sec: (nanoseconds / 1_000_000_000) as i64,
         tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
     };
     let errno = linux::errno();
