@@ -138,7 +138,8 @@ fn counted(paths: &[&str]) -> (Vec<String>, Vec<(usize, usize)>) {
     let json = |options: &[&str]| -> Value {
         let output = symbolicate(&[options, paths].concat());
         assert_eq!(output.status.code(), Some(1), "a copy is damaged");
-        serde_json::from_slice(&output.stdout).expect(text(&output.stderr))
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}", text(&output.stderr)))
     };
     let top = json(&["--top", "10", "--format", "json"]);
     let groups = top["top"].as_array().unwrap().iter();
