@@ -19,6 +19,10 @@ pub fn trials() -> Tests {
             "an_abort_in_a_library_that_was_just_loaded_names_its_functions",
             aborts_in_new_library,
         ),
+        (
+            "a_crash_in_a_librarys_constructor_names_it_and_who_loads_it",
+            constructor,
+        ),
         ("a_double_free_gives_what_malloc_said", double_free),
         ("a_crash_inside_malloc_with_its_lock_held", mallocs_lock),
         ("a_smashed_stack_is_reported", smashed_stack),
@@ -117,7 +121,7 @@ fn function(library: &str, name: &str) -> *mut libc::c_void {
     let path = PathBuf::from(std::env::var_os(LIBRARIES).unwrap()).join(library);
     let path = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
     let name = std::ffi::CString::new(name).unwrap();
-    // SAFETY: C strings; the library has no constructors.
+    // SAFETY: C strings; the library's constructor does nothing, or ends the process.
     unsafe {
         let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
         assert!(!handle.is_null());
@@ -194,6 +198,21 @@ fn message(report: &Report) -> &str {
 fn aborts_in_new_library() {
     let ended = play("late_assert");
     assert_eq!(ended.signal(), Some(libc::SIGABRT), "{}", ended.stderr);
+    names_callers(&ended, &["c_assert", "dying"]);
+}
+
+fn constructor() {
+    let ended = play_with("late_assert", |command| {
+        let command = command.env(LIBRARIES, libraries());
+        command.env("WEDJAT_TEST_CONSTRUCTOR", "1")
+    });
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    names_callers(&ended, &["crashes_as_it_loads"]);
+    // The loader's own lie between.
+    names_callers(&ended, &["function"]);
+}
+
+fn names_callers(ended: &Ended, wanted: &[&str]) {
     let readings = ended.readings();
     let death = readings
         .iter()
@@ -203,10 +222,7 @@ fn aborts_in_new_library() {
             event.is_some_and(|event| event.fatal)
         });
     let functions = functions(death.unwrap(), 0);
-    assert!(
-        in_order(&functions, &["c_assert", "dying"]),
-        "{functions:#?}"
-    );
+    assert!(in_order(&functions, wanted), "{functions:#?}");
 }
 
 fn failed_assert() {

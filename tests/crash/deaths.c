@@ -14,6 +14,11 @@ static volatile int zero;
 
 __attribute__((noinline)) void c_assert(void) { assert(zero == 1 && "the basket is full"); }
 
+/* Where the test asks for it, the library does not get as far as to be loaded. */
+__attribute__((constructor, noinline)) static void crashes_as_it_loads(void) {
+    if (getenv("WEDJAT_TEST_CONSTRUCTOR")) *(volatile int *)(long)(zero + 8) = 1;
+}
+
 __attribute__((noinline)) void c_double_free(void) {
     void *volatile memory = malloc(40);
     free(memory);
