@@ -41,6 +41,8 @@ mod neighbours;
 mod panics;
 #[path = "crash/parts.rs"]
 mod parts;
+#[path = "crash/refused.rs"]
+mod refused;
 mod seccomp;
 #[path = "crash/signals.rs"]
 mod signals;
@@ -91,6 +93,7 @@ fn main() {
         .chain(neighbours::trials())
         .chain(panics::trials())
         .chain(parts::trials())
+        .chain(refused::trials())
         .chain(taken::trials())
         .chain(undecided::trials())
         .chain(within::trials())
@@ -157,6 +160,7 @@ fn roles(role: &str, folder: &Path) {
             || neighbours::role(role, folder)
             || panics::role(role, folder)
             || parts::role(role, folder)
+            || refused::role(role, folder)
             || taken::role(role, folder)
             || undecided::role(role, folder)
             || within::role(role, folder) => {}
