@@ -91,6 +91,11 @@ fn remove(folder: &Directory, name: &str) {
 /// alone.
 pub(crate) static OVERSIZED: AtomicU64 = AtomicU64::new(0);
 
+/// A name after those of all reports of this millisecond: a report may be as young as the look at the folder.
+fn last_of(time: u64) -> Name {
+    Name::new(time, "~", &[0xff; 16], WHOLE)
+}
+
 /// Files that are to be removed.
 #[derive(Debug)]
 pub(crate) struct Tidying {
@@ -121,7 +126,7 @@ impl Tidying {
         let mut bytes: u64 = reports.iter().map(|(_, size)| size).sum();
         let (mut count, mut doomed) = (reports.len(), Vec::new());
         // Those of a clock that was ahead say nothing of their age: they go first.
-        let now = Name::new(clock::realtime(), "", &[0xff; 16], WHOLE);
+        let now = last_of(clock::realtime());
         let ahead = reports.partition_point(|(name, _)| name.as_str() < now.as_str());
         let (past, ahead) = reports.split_at(ahead);
         for (name, size) in ahead.iter().chain(past) {
@@ -141,5 +146,20 @@ impl Tidying {
         let some = self.doomed.by_ref().take(STEP);
         some.for_each(|name| remove(self.folder.directory(), &name));
         !self.doomed.as_slice().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_this_millisecond_is_not_ahead() {
+        let (now, next) = (1_764_000_000_123_000_000, 1_764_000_000_124_000_000);
+        for event in ["crash", "live", "panic", "stall"] {
+            let of = |time, id| Name::new(time, event, &[id; 16], DAMAGED);
+            assert!(of(now, 0xff).as_str() < last_of(now + 1).as_str());
+            assert!(of(next, 0).as_str() > last_of(next - 1).as_str());
+        }
     }
 }
