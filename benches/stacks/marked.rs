@@ -26,10 +26,11 @@ impl Marked {
         self.frames * self.contexts.len()
     }
 
-    /// Calls `then` below its frames.
+    /// Calls `then` below its frames. One more lies above them: the frame pointer that it saves may be any number, as its
+    /// caller has none.
     pub fn below(&self, then: &mut dyn FnMut()) {
         nested(&mut Level {
-            left: self.frames,
+            left: self.frames + usize::from(self.frames > 0),
             context: self.contexts.as_ptr().cast(),
             then,
         });
