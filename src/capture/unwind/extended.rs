@@ -236,14 +236,13 @@ fn cfa_ahead(code: &[u8], pc: u64) -> Option<i64> {
 /// The place of an instruction about to run in the prologue or epilogue of such a function, while the register has the
 /// mark.
 fn around(images: &Images, arch: Arch, pc: u64) -> Option<Around> {
-    let at = |back: u64, length: usize| code_at(images, pc, back, length).unwrap_or_default();
     let (before, after) = match arch {
         Arch::X86_64 => {
             let image = images.find(pc).and_then(|index| images.get(index));
             let before = image.and_then(|image| prologue(image, pc));
             (
                 before.is_some_and(|pushed| pushed != Pushed::All),
-                at(0, CLEARS.len()) == CLEARS,
+                code_at(images, pc, CLEARS.len()) == Some(CLEARS),
             )
         }
         Arch::Arm64 => (is_set_before(images, pc), is_cleared_ahead(images, pc)),
@@ -280,13 +279,13 @@ fn keeps_fp(instruction: u32) -> bool {
 }
 
 fn word_at(images: &Images, at: u64) -> Option<u32> {
-    words(code_at(images, at, 0, 4)?).next()
+    words(code_at(images, at, 4)?).next()
 }
 
-/// Bytes of code from a place before an address.
-fn code_at(images: &Images, pc: u64, back: u64, length: usize) -> Option<&[u8]> {
+/// Bytes of code from an address on.
+fn code_at(images: &Images, pc: u64, length: usize) -> Option<&[u8]> {
     let image = images.get(images.find(pc)?)?;
-    image.instructions(pc.checked_sub(back)?, length)
+    image.instructions(pc, length)
 }
 
 fn words(code: &[u8]) -> impl Iterator<Item = u32> {

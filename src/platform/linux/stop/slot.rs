@@ -94,7 +94,7 @@ pub(super) static SLOT: [CaptureSlot; SLOTS] = [const {
     }
 }; SLOTS];
 
-/// The slot with this number, of which there is none beyond [`SLOTS`]. Signal-safe.
+/// The slot with this number, which is below [`SLOTS`]; the first one for any other. Signal-safe.
 pub(super) fn at(number: usize) -> &'static CaptureSlot {
     let [first, ..] = &SLOT;
     SLOT.get(number).unwrap_or(first)
