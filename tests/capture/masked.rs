@@ -247,6 +247,47 @@ fn a_thread_that_answered_and_then_blocks_the_signal_is_asked_by_another_one() {
     );
 }
 
+/// In turn it leaves the captures' own signal open, and one of the others alone.
+#[test]
+fn a_thread_that_changes_its_mask_is_asked_by_what_it_leaves_open() {
+    passes(
+        "a_thread_that_changes_its_mask_is_asked_by_what_it_leaves_open",
+        || {
+            let real_time: Vec<i32> = (libc::SIGRTMIN()..=libc::SIGRTMAX()).collect();
+            let masks = [
+                &real_time[..],
+                &LIBDISPATCH,
+                &real_time[..],
+                &[libc::SIGURG],
+            ];
+            let phases = masks.map(|mask| (mask, Flags::default()));
+            std::thread::scope(|scope| {
+                let (sender, receiver) = mpsc::channel();
+                let _stops = phases.each_ref().map(|(_, flags)| StopOnDrop(flags));
+                let phases = &phases;
+                scope.spawn(move || {
+                    sender.send(Thread::current()).unwrap();
+                    for (open, flags) in phases {
+                        block_all_but(open);
+                        outer(flags);
+                    }
+                });
+                let thread = receiver.recv().unwrap();
+                for (_, flags) in phases {
+                    while !flags.inside.load(Ordering::Acquire) {
+                        std::thread::yield_now();
+                    }
+                    capture(thread, 10);
+                    flags.stop.store(true, Ordering::Relaxed);
+                }
+            });
+            for signal in [libc::SIGPROF, libc::SIGURG] {
+                assert_eq!(action_of(signal).sa_sigaction, libc::SIG_DFL);
+            }
+        },
+    );
+}
+
 #[test]
 fn a_handler_before_keeps_its_signals_and_gets_none_of_ours() {
     passes(

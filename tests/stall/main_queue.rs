@@ -24,6 +24,9 @@ pub static _dispatch_main_q: Queue = Queue([const { AtomicU32::new(0) }; 32]);
 /// False for a libdispatch of which nothing is known.
 static SHOWS_ITS_OWNER: AtomicBool = AtomicBool::new(true);
 
+/// The owner of the queue while no block runs: a run loop's thread has the queue for good.
+static OWNER_AT_REST: AtomicU32 = AtomicU32::new(0);
+
 type Block = Box<dyn FnOnce() + Send>;
 
 /// The blocks, and the worker whose turn it is.
@@ -75,7 +78,7 @@ fn work(index: usize) {
             block();
             queue = blocks();
         }
-        lock.store(0, Ordering::Relaxed);
+        lock.store(OWNER_AT_REST.load(Ordering::Relaxed), Ordering::Relaxed);
         // Without the word, the thread of the last ping is all that is known.
         if shows {
             queue.1 = 1 - index;
@@ -211,11 +214,67 @@ fn a_block_that_may_take_long_is_no_stall() {
     }
 }
 
+/// Waits until so many more pings were answered.
+fn is_pinged(monitor: &Monitor, times: u64) {
+    let (start, before) = (Instant::now(), monitor.stats().turns);
+    while monitor.stats().turns < before + times {
+        sleep(Duration::from_millis(10));
+        assert!(start.elapsed() < Duration::from_secs(60), "no more pings");
+    }
+}
+
+/// Nothing shows that such a queue is at rest.
 #[test]
-fn without_the_owners_word_the_thread_of_the_last_ping_is_blamed() {
+fn without_the_owners_word_pings_go_on_and_the_thread_of_the_last_one_is_blamed() {
     let _only = only_monitor();
     SHOWS_ITS_OWNER.store(false, Ordering::Relaxed);
-    let (tid, reports) = stalls_once(install());
+    let installed = install();
+    is_pinged(&installed.1, 10);
+    let (tid, reports) = stalls_once(installed);
     SHOWS_ITS_OWNER.store(true, Ordering::Relaxed);
     is_blamed(tid, &reports);
+}
+
+/// Its own progress shows then if it works.
+#[test]
+fn a_queue_that_the_main_thread_owns_for_good_comes_to_rest() {
+    let _only = only_monitor();
+    OWNER_AT_REST.store(std::process::id(), Ordering::Relaxed);
+    let (_folder, monitor) = install();
+    comes_to_rest(&monitor);
+    OWNER_AT_REST.store(0, Ordering::Relaxed);
+    _dispatch_main_q.0[14].store(0, Ordering::Relaxed);
+    assert_eq!(monitor.stats().stalls, 0);
+}
+
+#[test]
+fn a_later_monitor_that_does_not_watch_the_queue_blames_its_own_thread() {
+    let _only = only_monitor();
+    let (folder, monitor) = install();
+    drop((monitor, folder));
+    let folder = tempfile::tempdir().unwrap();
+    let builder = Monitor::builder("Unqueued", "1").directory(folder.path());
+    let monitor = builder.stall(Stall::default()).install().unwrap();
+    let heart = monitor.heartbeat();
+    heart.turn(|| ());
+    static OVER: AtomicBool = AtomicBool::new(false);
+    let (say, said) = channel();
+    queue_up(Box::new(move || {
+        say.send(()).unwrap();
+        hangs(&OVER);
+    }));
+    said.recv().unwrap();
+    heart.turn(|| {
+        while monitor.stats().stalls == 0 {
+            sleep(Duration::from_millis(10));
+        }
+        // It is counted before its report begins.
+        sleep(Duration::from_millis(500));
+    });
+    OVER.store(true, Ordering::Relaxed);
+    drop(monitor);
+    let stored = wedjat::store::reports(folder.path()).unwrap();
+    let report = stored[0].read().unwrap().report;
+    let first = &report.threads[0];
+    assert_eq!((first.id, first.main), (own_tid() as u64, true));
 }

@@ -154,20 +154,61 @@ fn note() {
     let queue = QUEUE.load(Ordering::Relaxed);
     let mut bytes = [0; BYTES];
     let length = memory::read(queue, &mut bytes);
-    let words = bytes.get(..length).unwrap_or_default().chunks_exact(4);
-    let mut owned = words
-        .enumerate()
-        .filter(|(_, word)| owner_in(word) == own)
-        .map(|(index, _)| queue.saturating_add((index as u64).saturating_mul(4)));
-    // Of two, neither can be told to be it.
-    let lock = owned.next().filter(|_| owned.next().is_none());
-    LOCK.store(lock.unwrap_or(0), Ordering::Relaxed);
+    let lock = lock_in(bytes.get(..length).unwrap_or_default(), own);
+    let address = lock.map_or(0, |at| queue.saturating_add(at));
+    LOCK.store(address, Ordering::Relaxed);
     LAST.store(own, Ordering::Relaxed);
+}
+
+/// Offset of the word that this thread owns. Of two, either may be the lock: `None`.
+fn lock_in(queue: &[u8], owner: i32) -> Option<u64> {
+    let words = queue.chunks_exact(4).zip((0..).step_by(4));
+    let mut owned = words.filter(|(word, _)| owner_in(word) == owner);
+    let (_, at) = owned.next()?;
+    owned.next().is_none().then_some(at)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A queue with these words at these offsets.
+    fn queue(words: &[(usize, u32)]) -> [u8; BYTES] {
+        let mut bytes = [0xff; BYTES];
+        for &(at, word) in words {
+            bytes[at..at + 4].copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn the_lock_is_the_one_word_with_the_threads_id_whatever_its_flags_are() {
+        const OWN: u32 = 0x1234;
+        let lock = |words: &[(usize, u32)]| lock_in(&queue(words), OWN as i32);
+        assert_eq!(lock(&[]), None);
+        assert_eq!(lock(&[(0, OWN)]), Some(0));
+        assert_eq!(lock(&[(56, OWN)]), Some(56));
+        assert_eq!(lock(&[(124, OWN)]), Some(124));
+        // Waiters, and a lock whose owner has died.
+        assert_eq!(lock(&[(56, OWN | 1 << 31)]), Some(56));
+        assert_eq!(lock(&[(56, OWN | 1 << 30)]), Some(56));
+        // Another thread's, and half a word.
+        assert_eq!(lock(&[(56, OWN + 1)]), None);
+        assert_eq!(lock(&[(58, OWN)]), None);
+        assert_eq!(lock(&[(16, OWN), (56, OWN)]), None);
+        assert_eq!(lock_in(&queue(&[(56, OWN)])[..58], OWN as i32), None);
+    }
+
+    #[test]
+    fn an_owner_is_read_where_there_is_memory() {
+        let word = 0x8000_1234u32;
+        assert_eq!(owner_at(&raw const word as u64), Some(0x1234));
+        assert_eq!(owner_at(&raw const OWNERLESS as u64), Some(0));
+        assert_eq!(owner_at(0), None);
+        assert_eq!(owner_at(8), None);
+    }
+
+    static OWNERLESS: u32 = 0;
 
     #[test]
     fn a_program_without_the_library_has_no_queue() {

@@ -237,3 +237,157 @@ fn refuse(thread: Thread) -> bool {
         before.is_some()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::platform::linux::stop::slot::FREE;
+
+    /// A thread that the kernel does not have, whose place no other test uses: ids end at 2^22.
+    fn nobody(place: usize) -> Thread {
+        Thread::from_id((1 << 24) + place as u64)
+    }
+
+    const NO_STACK: Range<u64> = 0..0;
+
+    #[test]
+    fn a_thread_that_was_never_seen_may_block_the_signal_and_is_asked_with_care() {
+        let thread = nobody(1);
+        assert!(may_block(thread));
+        assert!(!is_safe(thread));
+        assert_eq!(patience(thread, 7), 0);
+    }
+
+    #[test]
+    fn an_answer_shows_if_the_thread_blocks_the_signal_until_it_is_forgotten() {
+        let thread = nobody(2);
+        note(thread, &NO_STACK, false);
+        assert!(!may_block(thread));
+        assert!(is_safe(thread), "it has no alternate stack");
+        assert_eq!(patience(thread, 7), 7);
+        note_blocks(thread);
+        assert!(may_block(thread));
+        assert!(is_safe(thread));
+        note(thread, &NO_STACK, false);
+        assert!(!may_block(thread));
+        note(thread, &NO_STACK, true);
+        assert!(may_block(thread));
+        forget(thread);
+        assert!(may_block(thread));
+        assert!(!is_safe(thread));
+        assert_eq!(patience(thread, 7), 0);
+    }
+
+    #[test]
+    fn of_two_threads_with_one_place_the_other_one_is_asked_with_care() {
+        let (one, other) = (nobody(3), nobody(3 + PLACES));
+        note(one, &NO_STACK, false);
+        assert!(may_block(other));
+        assert!(!is_safe(other));
+        assert_eq!(patience(other, 7), 0);
+        forget(other);
+        assert!(!may_block(one));
+        assert!(is_safe(one));
+        note(other, &NO_STACK, false);
+        assert!(is_safe(other));
+        assert!(!is_safe(one));
+    }
+
+    #[test]
+    fn an_alternate_stack_is_safe_while_its_end_is_there() {
+        const PAGE: usize = 64 << 10;
+        let thread = nobody(4);
+        // SAFETY: a new mapping, which is not unmapped: other tests map memory meanwhile.
+        let start = unsafe {
+            let (protection, flags) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANON);
+            libc::mmap(std::ptr::null_mut(), 3 * PAGE, protection, flags, -1, 0)
+        };
+        assert_ne!(start, libc::MAP_FAILED);
+        let take = |page: usize| {
+            // SAFETY: a page of the mapping above, which nothing uses.
+            let taken = unsafe { libc::mprotect(start.add(page * PAGE), PAGE, libc::PROT_NONE) };
+            assert_eq!(taken, 0);
+        };
+        // What follows the stack is not part of it.
+        take(2);
+        let first = start as u64;
+        note(thread, &(first..first + 2 * PAGE as u64), false);
+        assert!(is_safe(thread));
+        take(0);
+        assert!(is_safe(thread), "the kernel's frame is at the end");
+        take(1);
+        assert!(!is_safe(thread));
+    }
+
+    /// Calls it until it succeeds: it gives up after a while, in which the other thread may have had no CPU.
+    fn patiently<T>(take: impl Fn() -> Option<T>) -> T {
+        loop {
+            if let Some(taken) = take() {
+                return taken;
+            }
+        }
+    }
+
+    /// The handler of SIGSEGV, while no thread is asked with care.
+    fn lasting_handler() -> Option<usize> {
+        let _hold = patiently(Hold::take);
+        signals::disposition(libc::SIGSEGV)
+    }
+
+    #[test]
+    fn one_at_a_time_handles_refusals_and_then_the_handler_before_is_back() {
+        let before = lasting_handler();
+        let first = patiently(Contact::begin);
+        let now = signals::disposition(libc::SIGSEGV);
+        assert_eq!(now, Some(refused as *const () as usize));
+        let (say, said) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                drop(patiently(Contact::begin));
+                say.send(()).unwrap();
+            });
+            let is_early = said.recv_timeout(Duration::from_millis(30)).is_ok();
+            drop(first);
+            assert!(!is_early, "a second one has begun");
+            said.recv().unwrap();
+        });
+        assert_eq!(lasting_handler(), before);
+    }
+
+    #[test]
+    fn a_handler_that_the_app_puts_in_place_meanwhile_stays() {
+        let contact = patiently(Contact::begin);
+        let before = BEFORE.get();
+        let ignore = signals::action(libc::SIG_IGN, 0, &[]);
+        signals::exchange(libc::SIGSEGV, Some(&ignore)).unwrap();
+        put_back();
+        let now = signals::disposition(libc::SIGSEGV);
+        signals::exchange(libc::SIGSEGV, Some(&before)).unwrap();
+        assert_eq!(now, Some(libc::SIG_IGN));
+        drop(contact);
+        assert_eq!(lasting_handler(), Some(before.sa_sigaction));
+    }
+
+    #[test]
+    fn a_refusal_answers_the_request_to_this_thread_alone() {
+        let own = Thread::current();
+        assert!(!refuse(own), "nobody asked");
+        // The last slot: others are claimed from the first one on.
+        let [.., slot] = &SLOT;
+        let generation = 5 << GENERATION;
+        for waiting in [0, WAITING] {
+            slot.thread.store(nobody(5).tid(), Ordering::Release);
+            let asked = generation | REQUESTED | waiting;
+            slot.state.store(asked, Ordering::Release);
+            assert!(!refuse(own), "another thread was asked");
+            slot.thread.store(own.tid(), Ordering::Release);
+            assert!(refuse(own));
+            assert_eq!(slot.state.load(Ordering::Acquire), generation | REFUSED);
+            assert!(!refuse(own), "it was answered");
+        }
+        slot.state.store(generation | FREE, Ordering::Release);
+    }
+}

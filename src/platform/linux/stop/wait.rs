@@ -23,8 +23,10 @@ pub(super) fn wait(
     let mut pauses = 0u32;
     let mut looks = 0u32;
     while now().saturating_sub(start) < DOZE.min(patience) {
-        if state.load(Ordering::Acquire) & PHASE == DONE {
-            return true;
+        match state.load(Ordering::Acquire) & PHASE {
+            DONE => return true,
+            REFUSED => return false,
+            _ => {}
         }
         if now().saturating_sub(start) < SPIN {
             std::hint::spin_loop();
