@@ -18,7 +18,7 @@ use crate::recorder::{
 };
 use crate::report::name::Name;
 use crate::report::time::nanos;
-use crate::store::launch;
+use crate::store::launch::{self, LaunchRecord};
 use crate::store::left::Effort;
 use crate::store::{self, Tidying};
 use crate::trigger::heartbeat::{HEARTBEAT, Registry};
@@ -155,8 +155,7 @@ impl MonitorBuilder {
         COUNTERS.reset();
         // Without a record the next launch knows less, but this one is recorded.
         let memory_now = GAUGES.memory();
-        let record =
-            launch::LaunchRecord::begin(&folder, &facts.launch, &self.version, &memory_now).ok();
+        let record = LaunchRecord::begin(&folder, &facts.launch, &self.version, &memory_now).ok();
         launch::seen(&memory_now);
 
         let live = LiveRecorder::new(facts.clone(), folder.clone(), &limits);
@@ -239,8 +238,10 @@ impl MonitorBuilder {
         }));
         if stall.is_some() {
             // The captures' signal may come while a handler of the app's runs on an alternate stack.
-            ensure_alternate_stack(ALTERNATE_STACK, TOUCHED).map_err(memory)?;
-            threads::start().map_err(thread)?;
+            let given = ensure_alternate_stack(ALTERNATE_STACK, TOUCHED).map_err(memory)?;
+            threads::start()
+                .inspect_err(|_| given.take_back())
+                .map_err(thread)?;
             #[cfg(target_vendor = "apple")]
             if Thread::current().is_main() {
                 monitor.run_loop = crate::trigger::ping::RunLoop::observe(heartbeat);
@@ -253,6 +254,7 @@ impl MonitorBuilder {
             let load = load_watch::spawn(self.loads, recorder.map_err(memory)?).map_err(thread)?;
             monitor.load = Some(load);
         }
+        monitor._record.iter_mut().for_each(LaunchRecord::confirm);
         // Only now: what is taken by an install that fails would be told to nobody.
         let effort = Effort::at_install();
         monitor.ended = launch::take(monitor._folder.directory(), &left, effort);

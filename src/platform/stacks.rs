@@ -16,20 +16,38 @@ unsafe fn sigaltstack(_new: *const libc::stack_t, _before: *mut libc::stack_t) -
 }
 
 /// Gives the calling thread an alternate signal stack of `size` bytes, with a guard page below, if
-/// it has none or a smaller one; the memory is never given back, since the thread may use it until
-/// it ends. The upper `touched` bytes are there at once.
-pub fn ensure_alternate_stack(size: usize, touched: usize) -> io::Result<()> {
+/// it has none or a smaller one; the memory stays, since the thread may use it until it ends, unless
+/// the calling thread takes it back. The upper `touched` bytes are there at once.
+pub fn ensure_alternate_stack(size: usize, touched: usize) -> io::Result<GivenStack> {
     if cfg!(target_os = "tvos") {
-        return Ok(());
+        return Ok(GivenStack(None));
     }
-    let now = exchange(None)?;
-    let enough = now.ss_flags & libc::SS_DISABLE == 0 && now.ss_size >= size;
+    let before = exchange(None)?;
+    let enough = before.ss_flags & libc::SS_DISABLE == 0 && before.ss_size >= size;
     // One that is in use cannot be changed.
-    if enough || now.ss_flags & libc::SS_ONSTACK != 0 {
-        return Ok(());
+    if enough || before.ss_flags & libc::SS_ONSTACK != 0 {
+        return Ok(GivenStack(None));
     }
-    // It is leaked: handlers may run on it as long as the thread lives.
-    exchange(Some(&of_memory(map_stack(size, touched)?, size))).map(drop)
+    let given = of_memory(map_stack(size, touched)?, size);
+    exchange(Some(&given))?;
+    Ok(GivenStack(Some((given, before))))
+}
+
+/// The alternate stack that [`ensure_alternate_stack`] has given to the calling thread, if it has, and the one before.
+pub struct GivenStack(Option<(libc::stack_t, libc::stack_t)>);
+
+impl GivenStack {
+    /// Gives the calling thread, which is the same one, the stack before again, and the memory back.
+    pub fn take_back(self) {
+        let Some((given, before)) = self.0 else {
+            return;
+        };
+        let is_there = exchange(None).is_ok_and(|now| now.ss_sp == given.ss_sp);
+        if is_there && exchange(Some(&before)).is_ok() {
+            // SAFETY: mapped by `map_stack`, and no thread's stack any more: a handler that runs on it does not get here.
+            unsafe { unmap_stack(given.ss_sp.cast(), given.ss_size) };
+        }
+    }
 }
 
 /// Sets the alternate stack of the calling thread, if there is a new one; returns the one before. Signal-safe.
@@ -153,12 +171,8 @@ impl AlternateStack {
 #[cfg(all(feature = "thread-stacks", target_os = "linux"))]
 impl Drop for AlternateStack {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map_stack` with a guard page below, and no thread's stack any more.
-        unsafe {
-            let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
-            let all = alternate_size().saturating_add(page);
-            libc::munmap(self.start.sub(page).cast(), all);
-        }
+        // SAFETY: mapped by `map_stack`, and no thread's stack any more.
+        unsafe { unmap_stack(self.start, alternate_size()) };
     }
 }
 
@@ -189,6 +203,18 @@ pub(super) fn map_stack(size: usize, touched: usize) -> io::Result<*mut u8> {
             usable.add(offset).write_volatile(0);
         }
         Ok(usable)
+    }
+}
+
+/// Gives back what [`map_stack`] has mapped, its guard page too.
+///
+/// # Safety
+/// - `start` is what `map_stack` returned for `size`, and nothing uses that memory any more.
+unsafe fn unmap_stack(start: *mut u8, size: usize) {
+    // SAFETY: a page and so many bytes were mapped together; the caller vouches for the rest.
+    unsafe {
+        let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
+        libc::munmap(start.sub(page).cast(), size.saturating_add(page));
     }
 }
 

@@ -14,6 +14,7 @@
 
 use std::fmt::Write as _;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::platform::file::File;
@@ -83,7 +84,10 @@ const NOT_COUNTED: u64 = u64::MAX;
 
 /// This process' record, while its monitor is installed. After that it stays open, for an exit that may come.
 #[derive(Debug)]
-pub(crate) struct LaunchRecord(());
+pub(crate) struct LaunchRecord {
+    /// The file, until the install has succeeded: one that fails leaves no launch.
+    unconfirmed: Option<(Arc<Folder>, Name)>,
+}
 
 /// Its words.
 static NOW: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
@@ -149,7 +153,7 @@ pub(crate) fn write_changes() {
 impl LaunchRecord {
     /// Begins it.
     pub fn begin(
-        folder: &Folder,
+        folder: &Arc<Folder>,
         launch: &[u8; 16],
         version: &str,
         memory: &vitals::MemoryUse,
@@ -191,12 +195,23 @@ impl LaunchRecord {
         // Only now is it one; and not before, as this writes, and the file was another record's.
         count(memory);
         write_from(0);
-        Ok(LaunchRecord(()))
+        Ok(LaunchRecord {
+            unconfirmed: Some((Arc::clone(folder), name)),
+        })
+    }
+
+    /// The monitor is installed.
+    pub fn confirm(&mut self) {
+        self.unconfirmed = None;
     }
 }
 
 impl Drop for LaunchRecord {
     fn drop(&mut self) {
+        if let Some((folder, name)) = self.unconfirmed.take() {
+            // One that stays is a launch that was uninstalled.
+            let _ = folder.remove(name.as_c_str());
+        }
         ends(if std::thread::panicking() {
             ended::UNWOUND
         } else {

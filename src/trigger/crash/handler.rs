@@ -33,7 +33,7 @@ pub(crate) fn install(
     writer: &'static CrashWriter,
 ) -> Result<(), (Option<i32>, std::io::Error)> {
     let ours = installed::install(writer).map_err(|error| (None, error))?;
-    stacks::ensure_alternate_stack(ALTERNATE_STACK, ALTERNATE_STACK)
+    let given = stacks::ensure_alternate_stack(ALTERNATE_STACK, ALTERNATE_STACK)
         .map_err(|error| (None, error))?;
     provide_stacks();
     ours.leave_to_debugger
@@ -42,6 +42,7 @@ pub(crate) fn install(
     STATE.install(process_mark());
     signals::install(crash.signals(), handle).map_err(|(signal, error)| {
         let _ = STATE.uninstall(state::now());
+        given.take_back();
         (Some(signal), error)
     })?;
     // Without the ports, crashes still come as signals.
