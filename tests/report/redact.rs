@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use wedjat::new;
 use wedjat::report::{
-    self, AppContext, Event, Found, Frame, Image, Redact, Report, Signal, Thread, Value, redact,
+    self, AppContext, Event, Found, Frame, Image, Redact, Report, Signal, Thread, Value, Watched,
+    redact,
 };
 
 /// The unit of the format.
@@ -22,6 +23,9 @@ fn report() -> Report {
         ),
         signal: Some(new!(Signal {
             address: Some(SLIDE + 0x10),
+        })),
+        watched: Some(new!(Watched {
+            name: "alice-sync".to_owned(),
         })),
     }));
     let frame = |pc, image| {
@@ -110,6 +114,7 @@ fn nothing_secret_is_left_in_the_bytes() {
         b"Alice B",
         b"ask alice",
         b"a@example.org",
+        b"alice-sync",
         b"eyJh",
         b"hunter2",
         b"0x555512345000",

@@ -61,3 +61,4 @@ mod strangers;
 mod system;
 #[cfg(target_os = "linux")]
 mod terminal;
+mod watched;

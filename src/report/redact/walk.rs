@@ -27,6 +27,10 @@ pub(super) fn each_text(report: &mut Report, each: &mut dyn FnMut(&mut String)) 
             &mut event.class,
         ];
         texts.into_iter().flatten().for_each(&mut *each);
+        event
+            .watched
+            .iter_mut()
+            .for_each(|watched| each(&mut watched.name));
     }
     if let Some(end) = &mut report.stall_end {
         let texts = [&mut end.class, &mut end.reason];

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::json::value_json;
-use crate::report::model::{Event, EventKind, Os, Report, Signal, Value};
+use crate::report::model::{Event, EventKind, Os, Report, Signal, Thread, Value, Watched};
 use crate::report::time::nanos;
 use crate::symbolicate::blame::is_kernels;
 
@@ -245,16 +245,32 @@ pub(super) fn words<'a>(
 }
 
 /// The watched thread that stalled, and its pool: `tokio 3 of 16, not the main thread; 2 in a stall, 13 at rest`.
-pub(super) fn watched(event: &Event) -> Option<String> {
+pub(super) fn watched(report: &Report) -> Option<String> {
+    let event = report.event.as_ref()?;
     let watched = event.watched.as_ref()?;
-    let mut text = watched.name.clone();
-    let _ = (watched.number).map(|number| write!(text, " {number}"));
+    let mut text = watched_name(watched);
     let _ = (watched.pool).map(|pool| write!(text, " of {pool}"));
-    text.push_str(", not the main thread");
+    let is_it = |thread: &&Thread| Some(thread.id) == event.thread;
+    let is_main = (report.threads.iter().find(is_it)).is_some_and(|thread| thread.main);
+    text.push_str(if is_main {
+        ", the main thread"
+    } else {
+        ", not the main thread"
+    });
     if let (Some(stalled), Some(at_rest)) = (watched.stalled, watched.at_rest) {
         let _ = write!(text, "; {stalled} in a stall, {at_rest} at rest");
     }
     Some(text)
+}
+
+/// The name of a watched thread, in a pool with its number: `tokio 3`.
+pub(super) fn watched_name(watched: &Watched) -> String {
+    let mut text = match watched.name.as_str() {
+        "" => "(no name)".to_owned(),
+        name => name.to_owned(),
+    };
+    let _ = (watched.number).map(|number| write!(text, " {number}"));
+    text
 }
 
 /// When the stall began, by the monotonic clock: the report was begun when it was confirmed, as long after
@@ -383,5 +399,46 @@ mod tests {
         assert_eq!(code(Some("EXC_BREAKPOINT")), "TRAP_BRKPT");
         let swift = "Swift: Index out of range";
         assert_eq!(code(Some(swift)), format!("trap ({swift}), TRAP_BRKPT"));
+    }
+
+    #[test]
+    fn a_watched_thread_has_its_name_its_pool_and_if_it_is_the_main_one() {
+        let watched_as = |main: bool, watched: Watched| {
+            let mut report = Report::default();
+            let mut thread = Thread::default();
+            (thread.id, thread.main) = (7, main);
+            report.threads = vec![thread, Thread::default()];
+            report.event = Some(Event {
+                thread: Some(7),
+                watched: Some(watched),
+                ..Event::default()
+            });
+            super::watched(&report).unwrap()
+        };
+        let named = |name: &str| Watched {
+            name: name.to_owned(),
+            ..Watched::default()
+        };
+        let pool = Watched {
+            number: Some(3),
+            pool: Some(16),
+            at_rest: Some(13),
+            stalled: Some(2),
+            ..named("tokio")
+        };
+        assert_eq!(
+            watched_as(false, pool),
+            "tokio 3 of 16, not the main thread; 2 in a stall, 13 at rest"
+        );
+        assert_eq!(
+            watched_as(false, named("render")),
+            "render, not the main thread"
+        );
+        // The monitor was installed on another thread.
+        assert_eq!(watched_as(true, named("ui")), "ui, the main thread");
+        assert_eq!(
+            watched_as(false, named("")),
+            "(no name), not the main thread"
+        );
     }
 }

@@ -13,7 +13,7 @@ use std::io;
 
 use serde_json::{Value, json};
 
-use super::facts::{app_state, began, vitals};
+use super::facts::{app_state, began, vitals, watched_name};
 use super::findings::kind_text;
 use super::stacks::{Indices, Weighed, outermost, weighed};
 use super::{Format, PlainJson, Style};
@@ -288,11 +288,14 @@ impl Tables<'_> {
         }
         let name = thread.and_then(|thread| thread.name.as_deref());
         let name = name.filter(|name| index > 0 && !name.is_empty());
+        let event = report.event.as_ref().filter(|_| index == 0);
+        let watched = event.and_then(|event| event.watched.as_ref());
+        let watched = watched.map(watched_name);
         let is_main = index == 0 || thread.is_none_or(|thread| thread.main);
         let tid = thread.map_or(report.head.pid, |thread| thread.id);
         let [strings] = self.strings.columns;
         json!({
-            "name": name.unwrap_or(process),
+            "name": name.or(watched.as_deref()).unwrap_or(process),
             "isMainThread": is_main,
             "processType": "default",
             "processName": process,

@@ -114,7 +114,7 @@ fn facts(page: &mut String, origin: &str, report: &Report, member: &Member) {
         }
         let words = words(report, event, "Panicking thread", "Exception");
         facts.extend(words.map(|(label, text)| (label, text.to_owned())));
-        facts.extend(watched(event).map(|watched| ("Watched thread", watched)));
+        facts.extend(watched(report).map(|watched| ("Watched thread", watched)));
         facts.extend(lasted(report).map(|lasted| ("Duration", lasted)));
     }
     facts.push(("App", format!("{} {}", head.app.name, head.app.version)));

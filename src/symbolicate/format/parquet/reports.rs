@@ -9,6 +9,7 @@ use arrow_array::{
 };
 
 use super::{ReportIds, Row, Table, known_id};
+use crate::report::Report;
 use crate::report::time::nanos;
 use crate::symbolicate::format::facts::value_text;
 use crate::symbolicate::format::findings::Findings;
@@ -53,7 +54,7 @@ const NUMBERS: [&str; 8] = [
     "pid", "duration", "samples", "watched_number", "pool_threads", "pool_at_rest", "pool_stalled",
     "group_recipe",
 ];
-const FLAGS: [&str; 3] = ["fatal", "ended", "at_least"];
+const FLAGS: [&str; 4] = ["fatal", "ended", "at_least", "main_thread"];
 const LISTS: [&str; 3] = ["stack", "damage", "breadcrumbs"];
 
 impl Format for ParquetReports {
@@ -109,6 +110,7 @@ impl Format for ParquetReports {
                 event.map(|event| event.fatal),
                 Some(member.ended),
                 Some(member.at_least),
+                is_main(report, found.thread),
             ],
             lists: [
                 member.stack,
@@ -141,6 +143,14 @@ impl Format for ParquetReports {
     fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.table.finish(out)
     }
+}
+
+/// True if the thread with this index is the main one; `None` where the report knows no main thread.
+fn is_main(report: &Report, thread: Option<usize>) -> Option<bool> {
+    let threads = &report.threads;
+    let is_known = threads.iter().any(|thread| thread.main);
+    let thread = threads.get(thread?).filter(|_| is_known)?;
+    Some(thread.main)
 }
 
 impl ReportRow {

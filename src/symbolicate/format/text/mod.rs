@@ -163,7 +163,7 @@ impl TextPage<'_> {
         for (label, text) in words(self.report, event, "Panicking Thread", "Name") {
             self.field(label, text);
         }
-        if let Some(watched) = watched(event) {
+        if let Some(watched) = watched(self.report) {
             self.field("Watched Thread", &watched);
         }
         self.blame();
