@@ -200,7 +200,7 @@ impl Observer {
                 continue;
             };
             if let (Decision::Stalled(_), Some(name)) = (&decision, &subject.name) {
-                let same = self.seats.iter().filter(|seat| seat.is_named(name));
+                let same = self.seats.iter().filter(|seat| seat.is_in_pool(name));
                 let stalled = same.filter(|seat| seat.is_stalled()).count() as u64;
                 let (all, at_rest) = Registry.pool(name);
                 subject.pool = [all, at_rest, stalled];

@@ -11,7 +11,11 @@ mod freezes;
 mod library;
 mod page;
 #[cfg(target_os = "linux")]
+mod queue;
+#[cfg(target_os = "linux")]
 mod signals;
+#[cfg(target_os = "linux")]
+mod threads;
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -31,6 +35,9 @@ fn main() {
         let is_played = page::is_played(&role)
             || descriptors::is_played(&role, &folder)
             || folder::is_played(&role, &folder);
+        #[cfg(target_os = "linux")]
+        let is_played =
+            is_played || queue::is_played(&role, &folder) || threads::is_played(&role, &folder);
         if !is_played {
             roles(&role, &folder);
         }
@@ -115,6 +122,10 @@ fn main() {
             freezes::each_culprit_is_named,
         ),
     ]);
+    #[cfg(target_os = "linux")]
+    tests.extend(queue::TESTS);
+    #[cfg(target_os = "linux")]
+    tests.extend(threads::TESTS);
     tests.extend(descriptors::TESTS);
     tests.extend(folder::TESTS);
     let trials = tests.into_iter().map(|(name, test)| {

@@ -18,6 +18,8 @@ mod fleet;
 mod locks;
 #[cfg(target_os = "linux")]
 mod main_queue;
+#[cfg(target_os = "linux")]
+mod members;
 mod nested;
 #[cfg(target_os = "linux")]
 mod pause;

@@ -10,10 +10,10 @@ use crate::stall_support::{self, block_all_but_libdispatchs, only_monitor, own_t
 use wedjat::report::{Frame, Report};
 use wedjat::{Monitor, MonitorError, Stall, threads, watch_thread};
 
-const LONG: Duration = Duration::from_millis(700);
-const SHORT: Duration = Duration::from_millis(100);
+pub const LONG: Duration = Duration::from_millis(700);
+pub const SHORT: Duration = Duration::from_millis(100);
 
-fn install(stall: Option<Stall>) -> (tempfile::TempDir, Monitor) {
+pub fn install(stall: Option<Stall>) -> (tempfile::TempDir, Monitor) {
     let folder = tempfile::tempdir().unwrap();
     let builder = Monitor::builder("Threads", "1").directory(folder.path());
     let builder = match stall {
@@ -24,20 +24,20 @@ fn install(stall: Option<Stall>) -> (tempfile::TempDir, Monitor) {
 }
 
 /// The reports of stalls, oldest first.
-fn reports(folder: &Path) -> Vec<Report> {
+pub fn reports(folder: &Path) -> Vec<Report> {
     let stored = wedjat::store::reports(folder).unwrap();
     stored.iter().map(|of| of.read().unwrap().report).collect()
 }
 
 /// A scope ends before its threads do.
-fn all_have_left(monitor: &Monitor) {
+pub fn all_have_left(monitor: &Monitor) {
     while monitor.stats().watched_threads > 0 {
         sleep(Duration::from_millis(1));
     }
 }
 
 #[inline(never)]
-fn hangs() {
+pub fn hangs() {
     sleep(LONG);
     std::hint::black_box(());
 }
@@ -463,14 +463,14 @@ fn in_a_child_of_fork_nothing_is_watched_and_nothing_hangs() {
 }
 
 #[inline(never)]
-fn computes(until: &std::sync::atomic::AtomicBool) {
+pub fn computes(until: &std::sync::atomic::AtomicBool) {
     while !until.load(std::sync::atomic::Ordering::Relaxed) {
         std::hint::spin_loop();
     }
     std::hint::black_box(());
 }
 
-fn is_in_computes(frame: &Frame) -> bool {
+pub fn is_in_computes(frame: &Frame) -> bool {
     let begin = computes as *const () as u64;
     frame.pc.checked_sub(begin).is_some_and(|at| at < 512)
 }

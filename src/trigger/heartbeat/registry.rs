@@ -104,6 +104,13 @@ pub(crate) struct WatchedMember {
     pub install: u32,
 }
 
+impl WatchedMember {
+    /// Returns true for a member of this pool; false for a thread of its own, whatever its name is.
+    pub fn is_in_pool(&self, name: &str) -> bool {
+        self.number > 0 && &*self.name == name
+    }
+}
+
 /// The reason why a thread is not watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -266,7 +273,7 @@ impl Registry {
             return (0, 0);
         };
         let states = STATES.iter().zip(&members.all);
-        let of_pool = states.filter(|(_, of)| of.as_ref().is_some_and(|of| &*of.name == name));
+        let of_pool = states.filter(|(_, of)| of.as_ref().is_some_and(|of| of.is_in_pool(name)));
         of_pool.fold((0u64, 0u64), |(count, at_rest), (state, _)| {
             let beat = state.beat();
             let rests = beat.idle() || beat == Beat::NONE;

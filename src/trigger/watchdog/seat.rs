@@ -112,10 +112,9 @@ impl Seat {
         std::ptr::eq(self.state, state) && self.member.as_ref().is_some_and(same)
     }
 
-    /// Returns true for a thread, or a member of the pool, of this name.
-    pub fn is_named(&self, name: &str) -> bool {
-        let named = |member: &WatchedMember| &*member.name == name;
-        self.member.as_ref().is_some_and(named)
+    /// Returns true for a member of the pool of this name.
+    pub fn is_in_pool(&self, name: &str) -> bool {
+        (self.member.as_ref()).is_some_and(|member| member.is_in_pool(name))
     }
 
     pub fn state(&self) -> &'static HeartbeatState {
