@@ -18,12 +18,18 @@ use super::files::cache::Cache;
 use super::files::debug_map;
 use super::files::object_file;
 use super::files::search::{self, FolderWalk, ObjectSummary};
+use super::files::symbol_maps;
 use super::frame::id_text;
 use super::image_files::ImageFiles;
 use super::lock;
 use crate::report::model::Image;
 pub(crate) use open_images::ImageKey;
 use open_images::{KNOWN_IMAGES, OpenImages, WEIGH_EVERY};
+
+/// Images of a folder that may be looked into for a debug map: all symbols of one are read.
+const MOST_BARE: usize = 16;
+/// Of these, the ones that are named.
+const MOST_HINTS: usize = 3;
 
 /// The folders and files that are searched for debug information, and the results so far. `Send + Sync`.
 pub struct DebugFiles {
@@ -33,11 +39,12 @@ pub struct DebugFiles {
     names: FxHashMap<OsString, BTreeSet<Vec<u8>>>,
     /// Images given by their own path that have nothing to name functions by.
     nameless: Vec<FoundObject>,
+    /// BCSymbolMaps by UUID.
+    maps: FxHashMap<Vec<u8>, PathBuf>,
     /// The paths that were added.
     given: Vec<PathBuf>,
     apple: ApplePlaces,
     follow_links: bool,
-    max_size: u64,
     open: Mutex<OpenImages>,
     options: Arc<DebugFileOptions>,
     #[cfg(feature = "debuginfod")]
@@ -72,7 +79,7 @@ impl FoundObject {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Added {
-    /// Objects (a universal file has several) with an id and with something to name functions by.
+    /// Objects (a universal file has several) with an id and with something to name functions by, and BCSymbolMaps.
     pub objects: usize,
     /// Files that looked like debug files but could not be read, and why.
     pub damaged: Vec<String>,
@@ -99,15 +106,16 @@ impl DebugFiles {
             index: BTreeMap::new(),
             names: FxHashMap::default(),
             nameless: Vec::new(),
+            maps: FxHashMap::default(),
             given: Vec::new(),
             apple: ApplePlaces::default(),
             follow_links: false,
-            max_size: u64::MAX,
             open: Mutex::new(open),
             options: Arc::new(DebugFileOptions {
                 jobs: 1,
                 cache: None,
                 search: true,
+                max_size: u64::MAX,
                 making: Arc::default(),
             }),
             #[cfg(feature = "debuginfod")]
@@ -140,7 +148,7 @@ impl DebugFiles {
     /// default. Naming addresses takes at most some three times this much memory.
     #[must_use]
     pub fn max_size(mut self, bytes: u64) -> DebugFiles {
-        self.max_size = bytes;
+        Arc::make_mut(&mut self.options).max_size = bytes;
         self
     }
 
@@ -174,7 +182,7 @@ impl DebugFiles {
         self
     }
 
-    /// Adds what `path` holds: a Mach-O or ELF file, a `.dSYM`, an `.xcarchive`, a dyld shared cache, or a
+    /// Adds what `path` holds: a Mach-O or ELF file, a `.dSYM`, an `.xcarchive`, a dyld shared cache, a BCSymbolMap, or a
     /// folder of any of these, as Xcode's `DeviceSupport` is one. Only headers are read. A folder is walked by as many
     /// threads as [`jobs`](DebugFiles::jobs) allows; what was found in it is remembered in the
     /// [`cache`](DebugFiles::cache).
@@ -196,13 +204,25 @@ impl DebugFiles {
                 },
             );
             added.links_out = walked.links_out;
+            let mut images = Vec::new();
             for looked in walked.looked {
+                if self.add_map(&looked.path, &mut added) {
+                    continue;
+                }
                 match looked.objects {
-                    Ok(objects) => added.objects += self.add_objects(&looked.path, objects),
+                    Ok(objects) => {
+                        let uuids = objects.iter().filter(|object| object.is_bare_mach_o());
+                        images.extend(uuids.map(|of| (of.id.clone(), looked.path.clone())));
+                        added.objects += self.add_objects(&looked.path, objects);
+                    }
                     Err(damage) => added.damaged.push(damage),
                 }
             }
-        } else {
+            images.retain(|(id, _)| !self.has_dwarf(id));
+            let images = images.iter().take(MOST_BARE);
+            let hints = images.filter_map(|(_, path)| debug_map::hint(path));
+            added.damaged.extend(hints.take(MOST_HINTS));
+        } else if !self.add_map(path, &mut added) {
             let objects = search::objects(path)?;
             if !objects.iter().any(ObjectSummary::names) {
                 let path = || path.to_owned();
@@ -219,6 +239,27 @@ impl DebugFiles {
         self.given.push(path.to_owned());
         lock(&self.open).images.clear();
         Ok(added)
+    }
+
+    /// Returns true if an object with this id and with debug information was added.
+    fn has_dwarf(&self, id: &[u8]) -> bool {
+        let entries = self.index.get(id);
+        entries.is_some_and(|all| all.iter().any(|entry| entry.object.has_dwarf))
+    }
+
+    /// Adds a BCSymbolMap; returns false if it is none.
+    fn add_map(&mut self, path: &Path, added: &mut Added) -> bool {
+        let Some(id) = symbol_maps::id_of(path) else {
+            return false;
+        };
+        match symbol_maps::damage(path) {
+            Some(damage) => added.damaged.push(damage),
+            None => {
+                added.objects += 1;
+                self.maps.insert(id, path.to_owned());
+            }
+        }
+        true
     }
 
     /// Adds the objects of one file that have something to name functions by.

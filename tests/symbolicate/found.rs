@@ -167,6 +167,23 @@ fn a_dsym_beside_the_binary_is_read() {
     assert!(!machine.names_the_report(&["--no-search", "--debug", &binary]));
 }
 
+/// In a folder too, unless a dSYM of the image is in it.
+#[test]
+fn a_debug_map_in_a_folder_is_said_once_no_dsym_has_its_information() {
+    let machine = Machine::new();
+    let binary = machine.path("files/target/debug/kiosk");
+    copy(Path::new("testdata/macho/arm64/kiosk"), &binary);
+    let files = machine.path("files").display().to_string();
+    let hint = || {
+        let output = machine.run(&["--debug", &files, REPORT]);
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let expected = format!("make a dSYM of it: dsymutil '{}'", binary.display());
+    assert!(hint().contains(&expected), "{}", hint());
+    machine.dsym("files/symbols/kiosk.dSYM");
+    assert!(!hint().contains("dsymutil"), "{}", hint());
+}
+
 #[test]
 fn folders_of_symbol_stores_are_read() {
     let id = "4c4c44e255553144a15d8db1b87dbb83";

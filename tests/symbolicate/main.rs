@@ -33,6 +33,7 @@ mod found;
 mod group_fleet;
 mod group_formats;
 mod group_top;
+mod hidden_names;
 #[cfg(target_os = "linux")]
 mod hostile;
 mod imported_kinds;
@@ -48,6 +49,8 @@ mod macho;
 #[cfg(target_os = "linux")]
 mod many_files;
 mod messages;
+#[cfg(target_os = "linux")]
+mod packed_symbols;
 #[cfg(target_os = "linux")]
 mod places;
 #[cfg(target_os = "linux")]

@@ -10,13 +10,12 @@ use crate::symbolicate::debug_info::debug_file::DebugFile;
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::links::is_system_library;
 use crate::symbolicate::files::object_file::{self, ObjectFile};
+use crate::symbolicate::files::search::UUID;
+use crate::symbolicate::files::symbol_maps::{self, SymbolMap};
 use crate::symbolicate::files::{apple_places, dyld_cache, search};
 use crate::symbolicate::image_files::{ImageFiles, has_dwarf};
 use crate::symbolicate::lock;
 use crate::symbolicate::system_paths::is_system;
-
-/// Bytes of a Mach-O file's id.
-const UUID: usize = 16;
 
 impl DebugFiles {
     pub(super) fn open_image(&self, image: &Image, build: Option<&str>) -> Option<ImageFiles> {
@@ -159,13 +158,28 @@ impl DebugFiles {
 
     /// The object at work; `None` if it is not within [`max_size`](DebugFiles::max_size).
     pub(super) fn debug_file(&self, object: ObjectFile) -> Option<DebugFile> {
-        let has_room = |of: &ObjectFile| of.unpacked.max(of.bytes.len() as u64) <= self.max_size;
+        let most = self.options.max_size;
+        let has_room = |of: &ObjectFile| of.unpacked.max(of.bytes.len() as u64) <= most;
         let object = Some(object).filter(has_room)?;
         let sup = self.dwz_file(&object).filter(has_room);
         let key = (object.path.clone(), object.id.clone());
         let learned = lock(&self.open).learned.entry(key).or_default().clone();
         let options = self.options.clone();
-        Some(DebugFile::new(object, sup, options, learned))
+        let map = self.symbol_map(&object);
+        Some(DebugFile::new(object, sup, map, options, learned))
+    }
+
+    /// The map of the texts that a bitcode build hid.
+    fn symbol_map(&self, object: &ObjectFile) -> Option<SymbolMap> {
+        if !object.is_mach_o() || object.id.is_empty() {
+            return None;
+        }
+        let ids = symbol_maps::ids(&object.path, &object.id);
+        let given = ids.iter().find_map(|id| self.maps.get(id).cloned());
+        let in_archive = |id: &Vec<u8>| symbol_maps::in_archive(&object.path, id);
+        let searched = || ids.iter().find_map(in_archive);
+        let path = given.or_else(|| self.options.search.then(searched)?);
+        SymbolMap::open(&path?).ok()
     }
 
     /// Places that a debug file's dwz file may be at, by what was added.

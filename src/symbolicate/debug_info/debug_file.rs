@@ -16,6 +16,8 @@ use super::symcache::FullTable;
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::cache::Cache;
 use crate::symbolicate::files::object_file::ObjectFile;
+use crate::symbolicate::files::packed_symbols;
+use crate::symbolicate::files::symbol_maps::SymbolMap;
 use crate::symbolicate::frame::{Frame, Resolved, Source, Unread};
 use crate::symbolicate::lock;
 
@@ -27,12 +29,16 @@ pub(crate) struct DebugFile {
 struct Inner {
     object: ObjectFile,
     sup: Option<ObjectFile>,
+    /// The texts that a bitcode build hid.
+    map: Option<Arc<SymbolMap>>,
     options: Arc<DebugFileOptions>,
     /// Once the whole file is known, no more is read of its DWARF.
     dwarf: Mutex<DwarfState>,
     /// What stays when the file is closed.
     learned: Arc<Mutex<Learned>>,
     symbols: OnceLock<ObjectSymbols>,
+    /// The symbols that are packed in the file, once one was needed; within, `None` where they cannot be read.
+    packed_symbols: OnceLock<Option<ObjectSymbols>>,
     /// The table of the whole file, once it was made or mapped.
     full_table: OnceLock<FullTable>,
     /// Sums of its source files, once source code was shown.
@@ -51,6 +57,8 @@ pub(crate) struct DebugFileOptions {
     pub cache: Option<Cache>,
     /// Looks at paths that neither the user nor the folder of a debug file states.
     pub search: bool,
+    /// Size of the largest file, also once it is unpacked.
+    pub max_size: u64,
     /// The thread that makes the table of a whole file: one at a time, as each needs much memory.
     pub making: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
@@ -101,12 +109,14 @@ impl DebugFile {
     pub(crate) fn new(
         object: ObjectFile,
         sup: Option<ObjectFile>,
+        map: Option<SymbolMap>,
         options: Arc<DebugFileOptions>,
         learned: Arc<Mutex<Learned>>,
     ) -> DebugFile {
         let full_table = OnceLock::new();
-        let cache = options.cache.as_ref();
-        let kept = lock(&learned).table.clone();
+        // No table has the texts of a map.
+        let cache = options.cache.as_ref().filter(|_| map.is_none());
+        let kept = lock(&learned).table.clone().filter(|_| map.is_none());
         if let Some((bytes, damaged)) = kept {
             let table = FullTable::new(bytes, damaged, object.base);
             if let Some(table) = table {
@@ -128,10 +138,12 @@ impl DebugFile {
             inner: Arc::new(Inner {
                 object,
                 sup,
+                map: map.map(Arc::new),
                 options,
                 dwarf: Mutex::default(),
                 learned,
                 symbols: OnceLock::new(),
+                packed_symbols: OnceLock::new(),
                 full_table,
                 sums: OnceLock::new(),
                 stop: AtomicBool::new(false),
@@ -155,6 +167,7 @@ impl DebugFile {
         if let Some(table) = self.inner.full_table.get() {
             unread.damaged = table.damaged;
         }
+        unread.refused += usize::from(matches!(self.inner.packed_symbols.get(), Some(None)));
         unread.split |= self.inner.object.altlink.is_some() && self.inner.sup.is_none();
         unread
     }
@@ -170,10 +183,9 @@ impl DebugFile {
     pub(crate) fn weight(&self) -> usize {
         let inner = &self.inner;
         let table = inner.full_table.get().map_or(0, FullTable::weight);
-        let symbols = inner
-            .symbols
-            .get()
-            .map_or(0, |all| all.len() * SYMBOL_WEIGHT);
+        let packed = inner.packed_symbols.get().and_then(Option::as_ref);
+        let symbols = inner.symbols.get().into_iter().chain(packed);
+        let symbols: usize = symbols.map(|all| all.len() * SYMBOL_WEIGHT).sum();
         // One that is at work is known another time.
         let dwarf = inner.dwarf.try_lock().ok();
         let dwarf = dwarf.as_deref();
@@ -307,7 +319,10 @@ impl Inner {
 
     /// The object's symbols.
     fn symbols(&self) -> &ObjectSymbols {
-        self.symbols.get_or_init(|| symbols::read(&self.object))
+        self.symbols.get_or_init(|| match &self.map {
+            Some(map) => symbols::read_with(&self.object, map),
+            None => symbols::read(&self.object),
+        })
     }
 
     /// Runs `work` on the symbols that an answer for `svma` needs: for the first answers no more than those.
@@ -319,6 +334,7 @@ impl Inner {
     ) -> T {
         dwarf.near += 1;
         if self.symbols.get().is_none()
+            && self.map.is_none()
             && dwarf.near <= SINGLE_ANSWERS
             && let Some(symbols) = symbols::read_near(&self.object, svma)
         {
@@ -342,6 +358,7 @@ impl Inner {
             dwarf.direct = own.map(|own| Direct::new(&self.object, own, sup.as_ref()));
             if let Some(direct) = &mut dwarf.direct {
                 direct.is_anywhere = self.options.search;
+                direct.map.clone_from(&self.map);
             }
             self.object.bytes.let_go();
         }
@@ -357,11 +374,16 @@ impl Inner {
         let (info, lines) = (sections.info_len(), sections.lines_len());
         let is_worth_it =
             !learned.settled && is_table_worth_it(learned.answers, spent, info, lines);
-        if is_worth_it && direct.is_partial {
+        let refused = if direct.is_partial {
+            Some(NoTable::OtherFiles)
+        } else {
+            self.map.as_ref().map(|_| NoTable::Hidden)
+        };
+        if is_worth_it && let Some(reason) = refused {
             learned.settled = true;
-            learned.no_table = Some(NoTable::OtherFiles.to_string());
+            learned.no_table = Some(reason.to_string());
         }
-        (answer, is_worth_it && !direct.is_partial)
+        (answer, is_worth_it && refused.is_none())
     }
 
     fn answer(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {
@@ -399,14 +421,29 @@ impl Inner {
     }
 
     fn answer_by_symbol(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {
-        self.with_symbols(dwarf, svma, |symbols| {
+        let name = |symbols: &ObjectSymbols| {
             let symbol = symbols.at(svma)?;
             let frame = Frame {
                 source: Source::Symbols,
                 ..named(symbol.name)
             };
             Resolved::of([frame].into(), Some(symbol.entry))
-        })
+        };
+        let own = self.with_symbols(dwarf, svma, name);
+        own.or_else(|| self.packed_symbols().and_then(name))
+    }
+
+    /// The symbols that are packed in the file. No table of a whole file has them: they are for files without debug
+    /// information.
+    fn packed_symbols(&self) -> Option<&ObjectSymbols> {
+        if !self.object.has_packed_symbols || self.object.has_dwarf {
+            return None;
+        }
+        let read = || {
+            let unpacked = packed_symbols::unpacked(&self.object, self.options.max_size);
+            unpacked.map(|unpacked| symbols::read(&unpacked))
+        };
+        self.packed_symbols.get_or_init(read).as_ref()
     }
 }
 

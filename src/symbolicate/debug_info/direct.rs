@@ -15,6 +15,7 @@ use super::names::{self, known, named};
 use super::split::Split;
 use super::units::Units;
 use crate::symbolicate::files::object_file::ObjectFile;
+use crate::symbolicate::files::symbol_maps::SymbolMap;
 use crate::symbolicate::frame::{Frame, Unread, bounded};
 
 /// One object's DWARF: which units claim an address, and, once one does, all of them at work.
@@ -27,6 +28,8 @@ pub(crate) struct Direct {
     pub is_partial: bool,
     /// True if `.dwo` files may lie at any path that the units name.
     pub is_anywhere: bool,
+    /// The texts that a bitcode build hid.
+    pub map: Option<Arc<SymbolMap>>,
     /// The object's own, next to which `.dwo` and `.dwp` files are looked for.
     path: PathBuf,
     own: &'static DwarfSections,
@@ -46,6 +49,7 @@ pub(crate) struct Addr2Line {
     guard: Guard,
     split: Split,
     names: FullNames<'static>,
+    map: Option<Arc<SymbolMap>>,
 }
 
 /// An answer as DWARF has it.
@@ -85,6 +89,7 @@ impl Direct {
         Direct {
             is_partial: object.altlink.is_some() || units.is_partial || sections.unread > 0,
             is_anywhere: false,
+            map: None,
             units,
             addr2line: None,
             path: object.path.clone(),
@@ -108,7 +113,11 @@ impl Direct {
     /// Returns addr2line's context of the units; `None` if their headers are damaged.
     pub(crate) fn read(&mut self) -> Option<&mut Addr2Line> {
         let split = || Split::new(&self.path, self.is_anywhere);
-        let read = || Addr2Line::new(split(), self.own, self.shared);
+        let read = || {
+            let mut read = Addr2Line::new(split(), self.own, self.shared)?;
+            read.map.clone_from(&self.map);
+            Some(read)
+        };
         self.addr2line.get_or_insert_with(read).as_mut()
     }
 
@@ -219,6 +228,7 @@ impl Addr2Line {
             dwarf,
             guard: Guard::default(),
             split,
+            map: None,
         })
     }
 
@@ -276,12 +286,12 @@ impl Addr2Line {
             let full = full.and_then(|entry| self.names.of(entry));
             let name = match &full {
                 Some(name) => Some(named(&name.full)),
-                None => name.as_deref().and_then(known).map(named),
+                None => name.as_deref().and_then(|name| self.shown(name)).map(named),
             };
             let location = frame.location.as_ref();
             let file = location.and_then(|location| location.file);
             found.frames.push(Frame {
-                file: file.filter(is_stated).map(|file| (&*bounded(file)).into()),
+                file: file.filter(is_stated).map(|file| self.file(file)),
                 line: location.and_then(|location| location.line),
                 ..name.unwrap_or_default()
             });
@@ -297,11 +307,25 @@ impl Addr2Line {
         Some((found, outermost.map(|(at, _)| at)))
     }
 
+    /// A name that says something: that which a bitcode build hid is the map's.
+    fn shown<'n>(&'n self, name: &'n str) -> Option<&'n str> {
+        let text = self.map.as_ref().and_then(|map| map.text(name));
+        known(text.unwrap_or(name))
+    }
+
+    /// A path as frames have it.
+    fn file(&self, path: &str) -> Arc<str> {
+        match &self.map {
+            Some(map) => (*bounded(&map.path(path))).into(),
+            None => (*bounded(path)).into(),
+        }
+    }
+
     /// The line at an address, and nothing else.
     fn line_alone(&self, svma: u64) -> Option<DwarfAnswer> {
         let row = self.rows(svma, svma.checked_add(1)?).into_iter().next();
         let (_, _, file, line) = row?;
-        let file = file.map(|file| (&*bounded(file)).into());
+        let file = file.map(|file| self.file(file));
         Some(DwarfAnswer {
             frames: vec![Frame {
                 file,

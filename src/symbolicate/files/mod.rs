@@ -11,4 +11,6 @@ pub(super) mod dyld_cache;
 pub(super) mod links;
 pub(super) mod object_file;
 pub(super) mod own;
+pub(super) mod packed_symbols;
 pub(super) mod search;
+pub(super) mod symbol_maps;

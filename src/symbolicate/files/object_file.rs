@@ -14,6 +14,8 @@ use crate::symbolicate::Error;
 
 /// Most times its packed size that a section may unpack to. Debug information packs to a third or a tenth.
 const MOST_UNPACKED: u64 = 100;
+const PACKED_SYMBOLS: &str = ".gnu_debugdata";
+
 /// The facts of a file that are known before any of its tables are read.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectFile {
@@ -32,6 +34,8 @@ pub(crate) struct ObjectFile {
     pub code: Vec<(u64, u64)>,
     pub has_dwarf: bool,
     pub has_symbols: bool,
+    /// True if it is a stripped ELF file with [packed symbols](ObjectFile::packed_symbols).
+    pub has_packed_symbols: bool,
     /// Size in bytes to which its compressed sections unpack.
     pub unpacked: u64,
     /// ELF: the file name and CRC-32 of a separate debug file.
@@ -169,6 +173,7 @@ fn describe(path: &Path, bytes: SharedBytes) -> Result<ObjectFile, Error> {
         .symbols()
         .chain(file.dynamic_symbols())
         .take(MOST_SYMBOLS);
+    let has_packed_symbols = packed_symbols(&file).is_some();
     Ok(ObjectFile {
         path: path.to_owned(),
         format,
@@ -178,17 +183,22 @@ fn describe(path: &Path, bytes: SharedBytes) -> Result<ObjectFile, Error> {
         code: functions::code(&file),
         has_dwarf: functions::has_dwarf(&file),
         unpacked,
-        has_symbols: symbols.any(|symbol| symbol.is_definition()),
+        has_symbols: has_packed_symbols || symbols.any(|symbol| symbol.is_definition()),
+        has_packed_symbols,
         debuglink: debuglink.map(|(name, crc)| (text(name), crc)),
         altlink: altlink.map(|(name, id)| (text(name), id.to_vec())),
         bytes: bytes.clone(),
     })
 }
 
+/// Most bytes that so many may unpack to.
+pub(super) fn most_unpacked(packed: u64) -> u64 {
+    packed.saturating_mul(MOST_UNPACKED).saturating_add(1 << 20)
+}
+
 /// Refuses sections that claim to unpack to far more than debug information ever does: unpacking
 /// them would use up the memory. All of them together, since several may lie over the same bytes.
 fn check_compressed(path: &Path, file: &object::File<'_>, len: usize) -> Result<u64, Error> {
-    let most = |packed: u64| packed.saturating_mul(MOST_UNPACKED).saturating_add(1 << 20);
     let mut together = 0u64;
     for section in file.sections() {
         let Ok(range) = section.compressed_file_range() else {
@@ -199,10 +209,10 @@ fn check_compressed(path: &Path, file: &object::File<'_>, len: usize) -> Result<
         }
         let (packed, unpacked) = (range.compressed_size, range.uncompressed_size);
         together = together.saturating_add(unpacked);
-        let what = if unpacked > most(packed) {
+        let what = if unpacked > most_unpacked(packed) {
             let name = section.name().unwrap_or("?");
             format!("section {name} claims to unpack from {packed} bytes to {unpacked}")
-        } else if together > most(len as u64) {
+        } else if together > most_unpacked(len as u64) {
             format!(
                 "its sections claim to unpack to {together} bytes and more, of {len} in the file"
             )
@@ -215,6 +225,15 @@ fn check_compressed(path: &Path, file: &object::File<'_>, len: usize) -> Result<
         ));
     }
     Ok(together)
+}
+
+/// The packed symbols of an ELF file without a symbol table.
+fn packed_symbols<'data>(file: &object::File<'data>) -> Option<&'data [u8]> {
+    let is_stripped = file.format() == object::BinaryFormat::Elf && file.symbol_table().is_none();
+    let section = file
+        .section_by_name(PACKED_SYMBOLS)
+        .filter(|_| is_stripped)?;
+    section.data().ok().filter(|data| !data.is_empty())
 }
 
 fn arch_name(file: &object::File<'_>) -> String {
@@ -246,6 +265,11 @@ impl ObjectFile {
         let text = file.segments().find(|segment| runs(segment.flags()))?;
         let text = text.data().ok().filter(|text| !text.is_empty())?;
         Some(text_hash(text))
+    }
+
+    /// Returns the symbols that a stripped ELF file has packed in it, as they are packed.
+    pub(crate) fn packed_symbols(&self) -> Option<&[u8]> {
+        packed_symbols(&self.parse()?)
     }
 
     /// Returns true for an object file (`.o`), which is not linked.

@@ -32,6 +32,8 @@ use crate::symbolicate::lock;
 const MAX_DEPTH: usize = 64;
 /// Fewer files than this are looked into before another thread would have started.
 const FEW: usize = 32;
+/// Bytes of a Mach-O file's id; build ids of ELF files are longer.
+pub(in crate::symbolicate) const UUID: usize = 16;
 /// Looking into fewer files than this costs no more than remembering them.
 const WORTH_REMEMBERING: usize = 64;
 
@@ -50,6 +52,11 @@ impl ObjectSummary {
     /// Returns true if it has something to name functions by.
     pub(in crate::symbolicate) fn names(&self) -> bool {
         self.has_dwarf || self.has_symbols
+    }
+
+    /// Returns true for what may be a Mach-O image without debug information.
+    pub(in crate::symbolicate) fn is_bare_mach_o(&self) -> bool {
+        self.id.len() == UUID && self.has_code && !self.has_dwarf
     }
 
     pub(in crate::symbolicate) fn of(object: &ObjectFile) -> ObjectSummary {

@@ -28,10 +28,11 @@ fn engines(object: ObjectFile) -> Option<(DebugFile, FullTable)> {
         jobs: 1,
         cache: None,
         search: true,
+        max_size: u64::MAX,
         making: Arc::default(),
     };
     // Its own table is broken off once it goes.
-    let debug_file = DebugFile::new(object, None, Arc::new(options), Arc::default());
+    let debug_file = DebugFile::new(object, None, None, Arc::new(options), Arc::default());
     let file = &debug_file.inner;
     let sections = Arc::new(DwarfSections::load(&file.object)?);
     let (table, damaged) = convert(&file.object, &sections, file.symbols(), &file.stop).ok()?;
