@@ -212,6 +212,7 @@ impl Making<'_> {
                 continue; // thrown away by the linker
             };
             function.size = function.size.min(limit - entry);
+            self.name_by_code(&mut function, direct, 0);
             self.name_in_full(&mut function, 0);
             let line = function.lines.first();
             let line = line.and_then(|row| u32::try_from(row.line).ok());
@@ -232,6 +233,23 @@ impl Making<'_> {
             work(self, &mut function)?;
         }
         Ok(())
+    }
+
+    /// Names a function, and those inlined into it, by the code that they have, where symbolic finds no name: it follows
+    /// fewer references between units than link-time optimization makes.
+    fn name_by_code(&self, function: &mut Function<'_>, direct: &mut Direct, depth: usize) {
+        if function.name.as_str().is_empty() {
+            let found = direct.lookup(function.address.wrapping_add(self.object.base));
+            let frames = found.map_or(Vec::new(), |found| found.frames);
+            let frame = frames.into_iter().rev().nth(depth);
+            if let Some(name) = frame.and_then(|frame| frame.mangled) {
+                let language = function.name.language();
+                function.name = Name::new(name.to_string(), NameMangling::Unknown, language);
+            }
+        }
+        for inlined in &mut function.inlinees {
+            self.name_by_code(inlined, direct, depth + 1);
+        }
     }
 
     /// Names a function, and those inlined into it, by all that their entries say.
