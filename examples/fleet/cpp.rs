@@ -1,4 +1,5 @@
-//! The app in C++: functions, methods, static methods of class templates, lambdas.
+//! The app in C++: functions, methods, static methods of class templates, functions with internal linkage, lambdas; each
+//! of these inlined, too.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -36,15 +37,18 @@ enum Kind {
     Function,
     Method,
     Template,
+    /// In an unnamed namespace: an inlined copy of it has no linkage name.
+    Internal,
 }
 
 fn kind(name: &str) -> Kind {
     let sum: u32 = name.bytes().map(u32::from).sum();
-    match sum % 3 {
+    match sum % 4 {
         _ if module_of(name).is_empty() => Kind::Function,
         0 => Kind::Function,
         1 => Kind::Method,
-        _ => Kind::Template,
+        2 => Kind::Template,
+        _ => Kind::Internal,
     }
 }
 
@@ -87,6 +91,9 @@ fn write(build: &mut Build<'_>, folder: &Path) -> Result<std::path::PathBuf, Box
             };
             let declaration = match kind(&name) {
                 Kind::Function => format!("{attribute} {number} {name}({number} n){suffix};"),
+                Kind::Internal => {
+                    format!("namespace {{ {attribute} {number} {name}({number} n); }}")
+                }
                 Kind::Method => format!(
                     "struct {class} {{ {number} at; {attribute} {number} run({number} n) const; }};"
                 ),
@@ -129,6 +136,7 @@ fn function(build: &mut Build<'_>, text: &mut String, name: &str, number: &str) 
             "}}\nusing namespace till;\nint main() {{\n    {number} n = here();"
         ),
         Kind::Function => writeln!(text, "{number} {name}({number} n) {{"),
+        Kind::Internal => writeln!(text, "namespace {{\n{number} {name}({number} n) {{"),
         Kind::Method => writeln!(text, "{number} {}::run({number} n) const {{", class(name)),
         Kind::Template => writeln!(text, "template <class T> T {}<T>::run(T n) {{", class(name)),
     };
@@ -149,7 +157,7 @@ fn function(build: &mut Build<'_>, text: &mut String, name: &str, number: &str) 
             format!("::till::{module}")
         };
         let call = match kind(&callee) {
-            Kind::Function => format!("{path}::{callee}(n + {at})"),
+            Kind::Function | Kind::Internal => format!("{path}::{callee}(n + {at})"),
             Kind::Method => format!("{path}::{}{{n}}.run(n + {at})", class(&callee)),
             Kind::Template => format!("{path}::{}<Number>::run(n + {at})", class(&callee)),
         };
@@ -161,6 +169,11 @@ fn function(build: &mut Build<'_>, text: &mut String, name: &str, number: &str) 
                 "        sum += turn([](Number n) {{\n            Number sum = {call};\n            {returns}\n            return sum + here();\n        }}, n);\n        {}",
                 place(&format!("{name}__by__{callee}"))
             ),
+            false if is_in_lambda(name, &callee) => writeln!(
+                text,
+                "        sum += [&](Number n) __attribute__((always_inline)) {{\n            Number sum = {call};\n            \
+                 {returns}\n            return sum;\n        }}(n);"
+            ),
             false => writeln!(text, "        sum += {call};\n        {returns}"),
         };
         text.push_str("        there(sum);\n    }\n");
@@ -171,9 +184,18 @@ fn function(build: &mut Build<'_>, text: &mut String, name: &str, number: &str) 
         "    while (here() > sum) {{\n        sum += 1;\n        {works}\n        there(sum);\n    }}"
     );
     text.push_str("    return sum;\n}\n");
+    if matches!(kind(name), Kind::Internal) {
+        text.push_str("}\n");
+    }
     if is_main {
         text.push_str("namespace till {\n");
     }
+}
+
+/// Returns true if a function calls another one in a lambda, which is inlined.
+fn is_in_lambda(name: &str, callee: &str) -> bool {
+    let bytes = name.bytes().chain(callee.bytes());
+    bytes.map(u32::from).sum::<u32>().is_multiple_of(3)
 }
 
 /// The symbol of a free function, with what GCC's clones have behind it.
