@@ -8,7 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
-use wedjat::report::{Found, Frame, Image, Report, Thread};
+use crate::deadline::output;
+use wedjat::new;
+use wedjat::report::{End, Found, Frame, Image, Report, Thread};
 use wedjat::symbolicate::{DebugFiles, Symbolicator};
 
 const FILES: usize = 24;
@@ -135,4 +137,44 @@ fn each_of_many_files_is_opened_a_few_times_however_few_stay_open() {
     assert_eq!(alone.threads, all[7].threads);
     // What the kernel counts: for this one they were opened again.
     assert!(openings.counts().len() >= FILES - 3);
+}
+
+/// The command, which may have fewer files open than it reads.
+#[test]
+fn the_command_names_reports_over_more_files_than_it_may_have_open() {
+    let (folder, reports) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (ids, functions) = libraries(folder.path());
+    for number in 0..REPORTS {
+        let mut report = report(number, &ids, &functions);
+        report.head.id = [number as u8; 16];
+        report.end = Some(new!(End {
+            closed_by: "writer".into(),
+        }));
+        let path = reports.path().join(format!("{number}.wedjat"));
+        std::fs::write(path, wedjat::report::to_bytes(&report)).unwrap();
+    }
+    let mut openings = Openings::of(folder.path());
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 20; exec \"$0\" \"$@\""]);
+    command.arg(env!("CARGO_BIN_EXE_symbolicate"));
+    command.args(["--no-cache", "--no-search", "--jobs", "2", "--debug"]);
+    let output = output(command.args([folder.path(), reports.path()]));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{:?}", output.status);
+    let mut named = 0;
+    for line in text.lines().filter(|line| line.contains("function_")) {
+        let number = |after: &str| {
+            let digits = line.split_once(after).unwrap().1;
+            let end = digits.find(|c: char| !c.is_ascii_digit());
+            digits[..end.unwrap_or(digits.len())]
+                .parse::<u32>()
+                .unwrap()
+        };
+        assert_eq!(number("a.c:"), 3 * number("function_") + 1, "{line}");
+        named += 1;
+    }
+    assert!(named >= FILES * REPORTS, "{named} of {}", FILES * REPORTS);
+    // Twice while the folder is searched, once for all reports.
+    let counts = openings.counts();
+    assert!(counts.values().all(|&count| count <= 3), "{counts:?}");
 }
