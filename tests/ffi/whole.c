@@ -69,6 +69,16 @@ static void *member(void *data) {
   CHECK(wedjat_get_stats(monitor, &stats) && stats.watched_threads == 1 && stats.stray_beats == 0);
   wedjat_unwatch_thread(monitor);
   CHECK(wedjat_get_stats(monitor, &stats) && stats.watched_threads == 0);
+  /* Any name: an empty one, a long one, and one that is no UTF-8. */
+  char longer[301];
+  memset(longer, 'x', sizeof longer - 1);
+  longer[sizeof longer - 1] = 0;
+  const char *names[] = {"", longer, "caf\xe9"};
+  for (int i = 0; i < 3; i++) {
+    CHECK(wedjat_watch_thread(monitor, names[i], 0, 0).install != 0);
+    wedjat_unwatch_thread(monitor);
+  }
+  CHECK(wedjat_get_stats(monitor, &stats) && stats.watched_threads == 0 && stats.refused_threads == 0);
   return NULL;
 }
 

@@ -31,7 +31,8 @@ type Block = Box<dyn FnOnce() + Send>;
 
 /// The blocks, and the worker whose turn it is.
 static BLOCKS: Mutex<(VecDeque<Block>, usize)> = Mutex::new((VecDeque::new(), 0));
-static CHANGED: Condvar = Condvar::new();
+/// Wakes each worker: one that is woken for nothing works, and is not at rest.
+static WOKEN: [Condvar; 2] = [Condvar::new(), Condvar::new()];
 
 fn blocks() -> MutexGuard<'static, (VecDeque<Block>, usize)> {
     BLOCKS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -55,8 +56,9 @@ fn queue_up(block: Block) {
             .into_iter()
             .for_each(|index| drop(spawn(move || work(index))))
     });
-    blocks().0.push_back(block);
-    CHANGED.notify_all();
+    let mut queue = blocks();
+    queue.0.push_back(block);
+    WOKEN[queue.1].notify_one();
 }
 
 /// Works off the queue when it is this worker's turn, until it is empty. The first ping starts the worker, on the watchdog's
@@ -67,7 +69,7 @@ fn work(index: usize) {
     loop {
         let mut queue = blocks();
         while queue.0.is_empty() || queue.1 != index {
-            queue = CHANGED.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = (WOKEN[index].wait(queue)).unwrap_or_else(PoisonError::into_inner);
         }
         let shows = SHOWS_ITS_OWNER.load(Ordering::Relaxed);
         if shows {
@@ -83,7 +85,6 @@ fn work(index: usize) {
         if shows {
             queue.1 = 1 - index;
         }
-        CHANGED.notify_all();
     }
 }
 
