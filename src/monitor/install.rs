@@ -1,16 +1,19 @@
 //! Installing a monitor, step by step; where one fails, nothing stays.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{InstallError, Monitor, MonitorBuilder};
-use super::{panics, reports, threads};
+use super::reports::{News, OnReport, Outbox};
+use super::{InstallError, Monitor, MonitorBuilder, panics, reports, threads};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::directory::{Directory, Others, open_above};
 use crate::platform::folder::Folder;
 use crate::platform::stacks::ensure_alternate_stack;
+#[cfg(target_os = "linux")]
+use crate::platform::stop;
 use crate::platform::{MainQueue, Thread, abort, fresh_id, open_for_reports, process_mark, user};
 use crate::recorder::{
     COUNTERS, CRASH_WRITER, CrashRecorder, Facts, Helper, LiveRecorder, LoadRecorder, Shared,
@@ -20,12 +23,13 @@ use crate::report::name::Name;
 use crate::report::time::nanos;
 use crate::store::launch::{self, LaunchRecord};
 use crate::store::left::Effort;
-use crate::store::{self, Tidying};
+use crate::store::{self, Limits, Tidying};
 use crate::trigger::heartbeat::{HEARTBEAT, Registry};
+use crate::trigger::load::Loads;
 use crate::trigger::loss::LOSSES;
 use crate::trigger::rate_limit::RateLimiter;
 use crate::trigger::watchdog::Watchdog;
-use crate::trigger::{Worker, crash, load_watch, terminate};
+use crate::trigger::{Crash, Worker, crash, load_watch, terminate};
 use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
 
 /// Room on the disk that is kept for the report of a crash, bytes.
@@ -69,12 +73,8 @@ impl Drop for Claim {
 
 /// Opens the folder of reports, made for this user alone where it is missing.
 fn open_folder(path: &Path, may_be_shared: bool, room: u32) -> Result<Folder, InstallError> {
-    let in_folder = |source| InstallError::Directory {
-        path: path.to_owned(),
-        source,
-    };
-    let directory = Directory::make(path).map_err(in_folder)?;
-    if let Some(others) = directory.others(path).map_err(in_folder)?
+    let directory = Directory::make(path).map_err(in_folder(path))?;
+    if let Some(others) = directory.others(path).map_err(in_folder(path))?
         && !may_be_shared
     {
         return Err(InstallError::SharedDirectory {
@@ -82,7 +82,7 @@ fn open_folder(path: &Path, may_be_shared: bool, room: u32) -> Result<Folder, In
             mend: mend(others, path),
         });
     }
-    let folder = Folder::new(directory, path).map_err(in_folder)?;
+    let folder = Folder::new(directory, path).map_err(in_folder(path))?;
     Ok(folder.with_room(room))
 }
 
@@ -108,74 +108,31 @@ impl MonitorBuilder {
     ///
     /// # Errors
     /// [`InstallError`]. Nothing stays installed then.
-    pub fn install(self) -> Result<Monitor, InstallError> {
+    pub fn install(mut self) -> Result<Monitor, InstallError> {
         let installed = Claim::take()?;
         #[cfg(target_os = "linux")]
-        crate::platform::stop::forget_taken();
-        #[cfg(target_os = "linux")]
-        if let Some(signal) = self.capture_signal {
-            crate::platform::stop::claim_signal(signal)
-                .map_err(|source| InstallError::Signal { signal, source })?;
-        }
-        let given = self.directory.filter(|path| !path.as_os_str().is_empty());
-        let path = given.ok_or(InstallError::NoDirectory)?;
-        let in_folder = |source| InstallError::Directory {
-            path: path.clone(),
-            source,
-        };
-        let directory = std::path::absolute(&path).map_err(in_folder)?;
-        let room = self.crash.map_or(0, |_| CRASH_ROOM);
-        let folder = Arc::new(open_folder(&directory, self.shared_directory, room)?);
+        claim_capture_signal(self.capture_signal)?;
+        let (directory, folder) = self.open_directory()?;
         // The record of a monitor that this process had before.
         launch::let_go();
-        let left = store::left::left(folder.directory()).map_err(in_folder)?;
+        let left = store::left::left(folder.directory()).map_err(in_folder(&directory))?;
 
-        let mut facts = Facts::gather(&self.name, &self.version, fresh_id());
-        facts.all_images = self.all_images;
-        facts.names = self.names;
-        facts.threads = self.threads;
+        let facts = self.gather_facts();
         let limits = CaptureLimits {
             stopped: nanos(self.stop_budget),
             ..CaptureLimits::default()
         };
-        let memory = |source| InstallError::Resources {
-            what: "memory for captures",
-            source,
-        };
-        let thread = |source| InstallError::Resources {
-            what: "thread",
-            source,
-        };
-        open_for_reports();
-        ImageTable::refresh();
-        GAUGES.install();
-        FRAMES.reset();
-        LAUNCHED.reset();
-        LOSSES.reset();
-        COUNTERS.reset();
-        // Without a record the next launch knows less, but this one is recorded.
-        let memory_now = GAUGES.memory();
-        let record = LaunchRecord::begin(&folder, &facts.launch, &self.version, &memory_now).ok();
-        launch::seen(&memory_now);
-
+        prepare_process();
+        let record = begin_record(&folder, &facts, &self.version);
         let live = LiveRecorder::new(facts.clone(), folder.clone(), &limits);
-        let live = Arc::new(live);
         panics::prepare();
-
-        // Events of `tracing` come from there too.
-        let is_told = self.on_report.is_some() || cfg!(feature = "tracing");
-        let reports = is_told.then(|| reports::spawn(self.on_report));
-        let reports = reports.transpose().map_err(thread)?;
+        let reports = spawn_reports(self.on_report.take())?;
         let outbox = reports.as_ref().map(Worker::inbox);
-        let (in_helper, keep) = (folder.clone(), self.limits);
-        // A folder that cannot be tidied up now can be at the next report.
-        let tidy = move || Tidying::begin(in_helper.clone(), keep, Helper::tidy_soon).ok();
-        let helper = Helper::spawn(tidy).map_err(thread)?;
+        let helper = spawn_helper(folder.clone(), self.limits)?;
         MainQueue::forget();
-        let heartbeat = Registry.open();
         let mut monitor = Monitor {
-            heartbeat,
-            live: live.clone(),
+            heartbeat: Registry.open(),
+            live: Arc::new(live),
             process: process_mark(),
             directory: directory.clone(),
             crash: None,
@@ -194,26 +151,7 @@ impl MonitorBuilder {
         store::set_launch(Some(facts.launch));
 
         if let Some(wanted) = self.crash {
-            // Threads that do not answer may hold a dying process up for so long.
-            let limits = CaptureLimits {
-                answer: 50_000_000,
-                ..CaptureLimits::default()
-            };
-            let (facts, folder) = (facts.clone(), folder.clone());
-            let recorder = CrashRecorder::new(facts, folder, &limits, wanted.near_memory);
-            prepare_crash(recorder.map_err(memory)?);
-            abort::install();
-            terminate::install();
-            TERMINATE.store(true, Ordering::SeqCst);
-            // Before: where it fails, the drop of the monitor takes back what is there.
-            monitor.crash = Some(wanted);
-            crash::install(&wanted, &CRASH_WRITER).map_err(|(signal, source)| match signal {
-                Some(signal) => InstallError::Signal { signal, source },
-                None => InstallError::SignalStack { source },
-            })?;
-            if wanted.panics {
-                panics::write_with((live, outbox.clone()), directory.clone());
-            }
+            monitor.report_crashes(wanted, facts.clone(), outbox.clone())?;
         }
         let shared = Shared {
             facts,
@@ -228,40 +166,178 @@ impl MonitorBuilder {
                 reports::put(&outbox, directory.join(name.as_str()), Duration::ZERO);
             }),
         };
-        let (stall, on_stall) = (self.stall, self.on_stall);
-        let (of_threads, of_stalls) = (limits.clone(), shared.clone());
-        threads::prepare(Box::new(move || {
-            let recorder = StallRecorder::new(stall.is_some(), &of_threads, of_stalls, on_stall)?;
-            let watchdog = Watchdog::spawn(stall, &HEARTBEAT, recorder)?;
-            GAUGES.set_watchdog(watchdog.thread_id() as u64);
-            Ok(watchdog)
-        }));
-        if stall.is_some() {
-            // The captures' signal may come while a handler of the app's runs on an alternate stack.
-            let given = ensure_alternate_stack(ALTERNATE_STACK, TOUCHED).map_err(memory)?;
-            threads::start()
-                .inspect_err(|_| given.take_back())
-                .map_err(thread)?;
-            #[cfg(target_vendor = "apple")]
-            if Thread::current().is_main() {
-                monitor.run_loop = crate::trigger::ping::RunLoop::observe(heartbeat);
-            }
+        self.prepare_watchdog(limits.clone(), shared.clone());
+        if self.stall.is_some() {
+            monitor.watch_this_thread()?;
         }
         if self.loads.any() {
-            let watchdog = threads::watchdog(Watchdog::thread_id);
-            let watched = Thread::current();
-            let recorder = LoadRecorder::new(watched, watchdog, &limits, shared);
-            let load = load_watch::spawn(self.loads, recorder.map_err(memory)?).map_err(thread)?;
-            monitor.load = Some(load);
+            monitor.load = Some(spawn_load_watch(self.loads, &limits, shared)?);
         }
         monitor._record.iter_mut().for_each(LaunchRecord::confirm);
         // Only now: what is taken by an install that fails would be told to nobody.
-        let effort = Effort::at_install();
-        monitor.ended = launch::take(monitor._folder.directory(), &left, effort);
-        store::left::close(monitor._folder.directory(), &left, effort);
+        monitor.close_earlier(&left);
         // Battery and heat, and a folder that is full: both may take long.
         Helper::refresh_soon();
         Helper::tidy_soon();
         Ok(monitor)
+    }
+
+    /// Opens the folder of the reports, and returns its absolute path with it.
+    fn open_directory(&mut self) -> Result<(PathBuf, Arc<Folder>), InstallError> {
+        let given = self.directory.take();
+        let given = given.filter(|path| !path.as_os_str().is_empty());
+        let path = given.ok_or(InstallError::NoDirectory)?;
+        let directory = std::path::absolute(&path).map_err(in_folder(&path))?;
+        let room = self.crash.map_or(0, |_| CRASH_ROOM);
+        let folder = open_folder(&directory, self.shared_directory, room)?;
+        Ok((directory, Arc::new(folder)))
+    }
+
+    /// Gathers the facts of the launch, with the app's choices of what is in a report.
+    fn gather_facts(&self) -> Facts {
+        let mut facts = Facts::gather(&self.name, &self.version, fresh_id());
+        facts.all_images = self.all_images;
+        facts.names = self.names;
+        facts.threads = self.threads;
+        facts
+    }
+
+    /// Describes the watchdog, which runs from the first thread on that is to be watched.
+    fn prepare_watchdog(&mut self, limits: CaptureLimits, shared: Shared) {
+        let (stall, on_stall) = (self.stall, self.on_stall.take());
+        threads::prepare(Box::new(move || {
+            let recorder = StallRecorder::new(stall.is_some(), &limits, shared, on_stall)?;
+            let watchdog = Watchdog::spawn(stall, &HEARTBEAT, recorder)?;
+            GAUGES.set_watchdog(watchdog.thread_id() as u64);
+            Ok(watchdog)
+        }));
+    }
+}
+
+impl Monitor {
+    /// Installs the handlers of crashes and panics, and what they need.
+    fn report_crashes(
+        &mut self,
+        wanted: Crash,
+        facts: Facts,
+        outbox: Outbox,
+    ) -> Result<(), InstallError> {
+        // Threads that do not answer may hold a dying process up for so long.
+        let limits = CaptureLimits {
+            answer: 50_000_000,
+            ..CaptureLimits::default()
+        };
+        let recorder = CrashRecorder::new(facts, self._folder.clone(), &limits, wanted.near_memory);
+        prepare_crash(recorder.map_err(no_memory)?);
+        abort::install();
+        terminate::install();
+        TERMINATE.store(true, Ordering::SeqCst);
+        // Before: where it fails, the drop of the monitor takes back what is there.
+        self.crash = Some(wanted);
+        crash::install(&wanted, &CRASH_WRITER).map_err(|(signal, source)| match signal {
+            Some(signal) => InstallError::Signal { signal, source },
+            None => InstallError::SignalStack { source },
+        })?;
+        if wanted.panics {
+            panics::write_with((self.live.clone(), outbox), self.directory.clone());
+        }
+        Ok(())
+    }
+
+    /// Starts the watchdog, with the calling thread as the one that is watched.
+    fn watch_this_thread(&mut self) -> Result<(), InstallError> {
+        // The captures' signal may come while a handler of the app's runs on an alternate stack.
+        let given = ensure_alternate_stack(ALTERNATE_STACK, TOUCHED).map_err(no_memory)?;
+        threads::start()
+            .inspect_err(|_| given.take_back())
+            .map_err(no_thread)?;
+        #[cfg(target_vendor = "apple")]
+        if Thread::current().is_main() {
+            self.run_loop = crate::trigger::ping::RunLoop::observe(self.heartbeat);
+        }
+        Ok(())
+    }
+
+    /// Reads how earlier launches ended, and closes the reports that they left.
+    fn close_earlier(&mut self, left: &[String]) {
+        let effort = Effort::at_install();
+        self.ended = launch::take(self._folder.directory(), left, effort);
+        store::left::close(self._folder.directory(), left, effort);
+    }
+}
+
+/// Has the app's signal for captures handled, in place of one of an earlier monitor.
+#[cfg(target_os = "linux")]
+fn claim_capture_signal(signal: Option<i32>) -> Result<(), InstallError> {
+    stop::forget_taken();
+    if let Some(signal) = signal {
+        stop::claim_signal(signal).map_err(|source| InstallError::Signal { signal, source })?;
+    }
+    Ok(())
+}
+
+/// Sets up what there is once in a process: its images are listed, its gauges read, and all counts begin at 0.
+fn prepare_process() {
+    open_for_reports();
+    ImageTable::refresh();
+    GAUGES.install();
+    FRAMES.reset();
+    LAUNCHED.reset();
+    LOSSES.reset();
+    COUNTERS.reset();
+}
+
+/// Begins the record of this launch. Without a record the next launch knows less, but this one is recorded.
+fn begin_record(folder: &Arc<Folder>, facts: &Facts, version: &str) -> Option<LaunchRecord> {
+    let memory = GAUGES.memory();
+    let record = LaunchRecord::begin(folder, &facts.launch, version, &memory);
+    launch::seen(&memory);
+    record.ok()
+}
+
+/// Starts the thread that hands reports on to the app, if it wants them.
+fn spawn_reports(on_report: Option<OnReport>) -> Result<Option<Worker<News>>, InstallError> {
+    // Events of `tracing` come from there too.
+    let is_told = on_report.is_some() || cfg!(feature = "tracing");
+    let reports = is_told.then(|| reports::spawn(on_report));
+    reports.transpose().map_err(no_thread)
+}
+
+/// Starts the thread that tidies the folder up, and lists images anew.
+fn spawn_helper(folder: Arc<Folder>, limits: Limits) -> Result<Helper, InstallError> {
+    // A folder that cannot be tidied up now can be at the next report.
+    let tidy = move || Tidying::begin(folder.clone(), limits, Helper::tidy_soon).ok();
+    Helper::spawn(tidy).map_err(no_thread)
+}
+
+/// Starts the thread that looks at CPU, memory and frames.
+fn spawn_load_watch(
+    loads: Loads,
+    limits: &CaptureLimits,
+    shared: Shared,
+) -> Result<Worker, InstallError> {
+    let watchdog = threads::watchdog(Watchdog::thread_id);
+    let recorder = LoadRecorder::new(Thread::current(), watchdog, limits, shared);
+    load_watch::spawn(loads, recorder.map_err(no_memory)?).map_err(no_thread)
+}
+
+fn in_folder(path: &Path) -> impl Fn(io::Error) -> InstallError {
+    move |source| InstallError::Directory {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn no_memory(source: io::Error) -> InstallError {
+    InstallError::Resources {
+        what: "memory for captures",
+        source,
+    }
+}
+
+fn no_thread(source: io::Error) -> InstallError {
+    InstallError::Resources {
+        what: "thread",
+        source,
     }
 }

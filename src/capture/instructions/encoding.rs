@@ -36,119 +36,164 @@ impl Encoding {
 /// Decodes the instruction at the beginning of `code`; `None` if it is not valid or cut short.
 pub(super) fn decode(code: &[u8]) -> Option<Encoding> {
     let mut i = Encoding::default();
-    let mut at = 0;
-    let byte = |at: usize| code.get(at).copied();
-    let (mut operand16, mut address32) = (false, false);
-    loop {
-        match byte(at)? {
-            0x66 => operand16 = true,
-            0x67 => (address32, i.odd) = (true, true),
-            0x64 | 0x65 => i.odd = true,
-            0xf0 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 => {}
-            _ => break,
-        }
-        at += 1;
-    }
-    if byte(at)? & 0xf0 == 0x40 {
-        i.rex = byte(at)?;
-        at += 1;
-    }
-    i.opcode = byte(at)?;
-    at += 1;
-    match i.opcode {
-        0x0f => {
-            i.map = 1;
-            i.opcode = byte(at)?;
-            at += 1;
-            if let 0x38 | 0x3a = i.opcode {
-                i.map = if i.opcode == 0x38 { 2 } else { 3 };
-                i.opcode = byte(at)?;
-                at += 1;
-            }
-        }
-        0xc4 | 0xc5 | 0x62 => {
-            let first = byte(at)?;
-            let (map, skip) = match i.opcode {
-                0xc5 => (1, 1),
-                0xc4 => (first & 0x1f, 2),
-                _ => (first & 0x07, 3),
-            };
-            // The registers' highest bits, inverted.
-            i.rex = !first >> 5 & if i.opcode == 0xc5 { 4 } else { 7 };
-            // EVEX counts small displacements in vectors.
-            i.odd |= i.opcode == 0x62;
-            at += skip;
-            if map >= 8 {
-                return None;
-            }
-            i.map = 8 | map;
-            i.opcode = byte(at)?;
-            at += 1;
-        }
-        _ => {}
-    }
+    let mut unread = Unread(code);
+    let sizes = i.read_prefixes(&mut unread)?;
+    i.read_opcode(&mut unread)?;
     let (has_modrm, immediate) = shape(i.map, i.opcode)?;
-    let mut extra = 0;
     if has_modrm {
-        let modrm = byte(at)?;
-        at += 1;
-        let (mode, register, mut rm) = (
-            modrm >> 6,
-            (i.rex & 4) << 1 | modrm >> 3 & 7,
-            (i.rex & 1) << 3 | modrm & 7,
-        );
+        i.read_modrm(&mut unread)?;
+    }
+    i.short = sizes.operand16 && !i.is_wide();
+    i.immediate = match *unread.take(i.immediate_size(immediate, sizes))? {
+        [a] => i64::from(a as i8),
+        [a, b] => i64::from(i16::from_le_bytes([a, b])),
+        [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
+        _ => 0,
+    };
+    i.length = code.len().wrapping_sub(unread.0.len());
+    // No instruction is longer.
+    Some(i).filter(|i| i.length <= 15)
+}
+
+/// The bytes of an instruction that are not read yet.
+struct Unread<'c>(&'c [u8]);
+
+impl<'c> Unread<'c> {
+    fn peek(&self) -> Option<u8> {
+        self.0.first().copied()
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn take(&mut self, count: usize) -> Option<&'c [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+}
+
+/// The sizes that prefixes set.
+#[derive(Debug, Clone, Copy, Default)]
+struct PrefixSizes {
+    /// Operands of 16 bits, unless REX makes them wide.
+    operand16: bool,
+    /// Addresses of 32 bits.
+    address32: bool,
+}
+
+impl Encoding {
+    /// Reads the legacy prefixes, and REX.
+    fn read_prefixes(&mut self, unread: &mut Unread<'_>) -> Option<PrefixSizes> {
+        let mut sizes = PrefixSizes::default();
+        loop {
+            match unread.peek()? {
+                0x66 => sizes.operand16 = true,
+                0x67 => sizes.address32 = true,
+                0x64 | 0x65 => self.odd = true,
+                0xf0 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 => {}
+                _ => break,
+            }
+            unread.byte()?;
+        }
+        self.odd |= sizes.address32;
+        if unread.peek()? & 0xf0 == 0x40 {
+            self.rex = unread.byte()?;
+        }
+        Some(sizes)
+    }
+
+    /// Reads the opcode with its escapes: `0f`, `0f 38`, `0f 3a`, VEX and EVEX.
+    fn read_opcode(&mut self, unread: &mut Unread<'_>) -> Option<()> {
+        self.opcode = unread.byte()?;
+        match self.opcode {
+            0x0f => {
+                self.map = 1;
+                self.opcode = unread.byte()?;
+                if let 0x38 | 0x3a = self.opcode {
+                    self.map = if self.opcode == 0x38 { 2 } else { 3 };
+                    self.opcode = unread.byte()?;
+                }
+            }
+            0xc4 | 0xc5 | 0x62 => {
+                let first = unread.byte()?;
+                let (map, more) = match self.opcode {
+                    0xc5 => (1, 0),
+                    0xc4 => (first & 0x1f, 1),
+                    _ => (first & 0x07, 2),
+                };
+                if map >= 8 {
+                    return None;
+                }
+                unread.take(more)?;
+                // The registers' highest bits, inverted.
+                self.rex = !first >> 5 & if self.opcode == 0xc5 { 4 } else { 7 };
+                // EVEX counts small displacements in vectors.
+                self.odd |= self.opcode == 0x62;
+                self.map = 8 | map;
+                self.opcode = unread.byte()?;
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Reads ModRM, and the SIB byte and displacement that it asks for.
+    fn read_modrm(&mut self, unread: &mut Unread<'_>) -> Option<()> {
+        let modrm = unread.byte()?;
+        let mode = modrm >> 6;
+        let register = (self.rex & 4) << 1 | modrm >> 3 & 7;
+        let mut rm = (self.rex & 1) << 3 | modrm & 7;
         let mut displacement = match mode {
             1 => 1,
             2 => 4,
             _ => 0,
         };
         if mode != 3 && modrm & 7 == 4 {
-            let sib = byte(at)?;
-            at += 1;
-            rm = (i.rex & 1) << 3 | sib & 7;
-            if mode == 0 && sib & 7 == 5 {
+            let sib = unread.byte()?;
+            rm = (self.rex & 1) << 3 | sib & 7;
+            let has_no_base = mode == 0 && sib & 7 == 5;
+            if has_no_base {
                 displacement = 4;
             }
             // An index other than rsp: the sum is not known.
-            let index = (i.rex & 2) << 2 | sib >> 3 & 7;
-            i.base = (index == 4 && !(mode == 0 && sib & 7 == 5)).then_some(rm);
+            let index = (self.rex & 2) << 2 | sib >> 3 & 7;
+            self.base = (index == 4 && !has_no_base).then_some(rm);
         } else if mode == 0 && modrm & 7 == 5 {
             displacement = 4;
-            i.by_rip = true;
+            self.by_rip = true;
         } else if mode != 3 {
-            i.base = Some(rm);
+            self.base = Some(rm);
         }
-        i.displacement = match displacement {
-            1 => i32::from(byte(at)? as i8),
-            4 => i32::from_le_bytes(code.get(at..at + 4)?.try_into().ok()?),
+        self.displacement = match *unread.take(displacement)? {
+            [a] => i32::from(a as i8),
+            [a, b, c, d] => i32::from_le_bytes([a, b, c, d]),
             _ => 0,
         };
-        at += displacement;
-        i.modrm = Some((mode, register, rm));
+        self.modrm = Some((mode, register, rm));
+        Some(())
+    }
+
+    /// Size in bytes of the immediate, of which `shape` has stated `stated`.
+    fn immediate_size(&self, stated: usize, sizes: PrefixSizes) -> usize {
         // test, the only one of its group with an immediate
-        if i.map == 0 && matches!(i.opcode, 0xf6 | 0xf7) && register & 7 < 2 {
-            extra = if i.opcode == 0xf6 { 1 } else { Z };
+        let of_test = match (self.map, self.opcode, self.modrm) {
+            (0, 0xf6, Some((_, register, _))) if register & 7 < 2 => 1,
+            (0, 0xf7, Some((_, register, _))) if register & 7 < 2 => Z,
+            _ => 0,
+        };
+        match stated.max(of_test) {
+            Z if self.map == 0 && matches!(self.opcode, 0xb8..=0xbf) && self.is_wide() => 8,
+            Z if self.short => 2,
+            Z => 4,
+            ADDRESS if sizes.address32 => 4,
+            ADDRESS => 8,
+            bytes => bytes,
         }
     }
-    let size = match immediate.max(extra) {
-        Z if i.map == 0 && matches!(i.opcode, 0xb8..=0xbf) && i.is_wide() => 8,
-        Z if operand16 && !i.is_wide() => 2,
-        Z => 4,
-        ADDRESS if address32 => 4,
-        ADDRESS => 8,
-        bytes => bytes,
-    };
-    let value = code.get(at..at.checked_add(size)?)?;
-    i.immediate = match *value {
-        [a] => i64::from(a as i8),
-        [a, b] => i64::from(i16::from_le_bytes([a, b])),
-        [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
-        _ => 0,
-    };
-    i.length = at + size;
-    i.short = operand16 && !i.is_wide();
-    // No instruction is longer.
-    Some(i).filter(|i| i.length <= 15)
 }
 
 /// An immediate of 2 or 4 bytes, and an absolute address.

@@ -70,70 +70,83 @@ enum Operand {
 /// The effects of those instructions that move words, or count them; `None` for any other.
 fn effects(i: &Encoding, at: u64) -> Option<[Op; 2]> {
     let low = number((i.rex & 1) << 3 | i.opcode & 7);
-    let top = |offset| MemoryOperand { base: SP, offset };
-    let move_sp = |by| Op::Set(SP, Written::Sum(SP, by));
-    let push = |from: Option<u8>| {
-        let from = [from.filter(|from| *from != SP), None];
-        let store = Op::Store {
-            from,
-            to: Some(top(0)),
-            bytes: 8,
-        };
-        Some([move_sp(-8), store])
-    };
-    let pop = |to: u8| match to {
-        SP => Some([Op::Load([Some(SP), None], top(0)), Op::Nothing]),
-        _ => Some([Op::Load([Some(to), None], top(0)), move_sp(8)]),
-    };
     match (i.map, i.opcode) {
-        (0, 0x50..=0x5f | 0x68 | 0x6a | 0x8f | 0x9c | 0x9d) if i.short => return None,
-        (0, 0x50..=0x57) => return push(Some(low)),
-        (0, 0x58..=0x5f) => return pop(low),
-        (0, 0x68 | 0x6a | 0x9c) | (1, 0xa0 | 0xa8) => return push(None),
-        (0, 0x9d) | (1, 0xa1 | 0xa9) => return Some([move_sp(8), Op::Nothing]),
-        (0, 0xc3) => return pop(PC),
-        (0, 0xc9) => return Some([Op::Set(SP, Written::Sum(FP, 8)), pop_below()]),
+        (0, 0x50..=0x5f | 0x68 | 0x6a | 0x8f | 0x9c | 0x9d) if i.short => None,
+        (0, 0x50..=0x57) => push(Some(low)),
+        (0, 0x58..=0x5f) => pop(low),
+        (0, 0x68 | 0x6a | 0x9c) | (1, 0xa0 | 0xa8) => push(None),
+        (0, 0x9d) | (1, 0xa1 | 0xa9) => Some([move_sp(8), Op::Nothing]),
+        (0, 0xc3) => pop(PC),
+        (0, 0xc9) => Some([Op::Set(SP, Written::Sum(FP, 8)), pop_below()]),
+        (0, 0x8f) => match operand(i) {
+            Operand::Register(to) => pop(to),
+            Operand::Memory(to) => Some([move_sp(8), store(None, to)]),
+        },
+        (0, 0xff) => push_or_jump(i),
         (0, 0xb8..=0xbf) if !i.is_wide() && !i.short => {
-            return one(Op::Set(
-                low,
-                Written::Number(i.immediate as u64 & 0xffff_ffff),
-            ));
+            let value = i.immediate as u64 & 0xffff_ffff;
+            one(Op::Set(low, Written::Number(value)))
         }
-        _ => {}
-    }
-    // movups, movaps, movdqa and their like, to memory
-    if let (1, 0x11 | 0x29 | 0x7f, Operand::Memory(to)) = (i.map, i.opcode, operand(i)) {
-        return one(Op::Store {
-            from: [None; 2],
-            to,
-            bytes: 16,
-        });
-    }
-    let (_, register, _) = i.modrm?;
-    let (group, register) = (register & 7, number(register));
-    let operand = operand(i);
-    let whole = i.is_wide() && i.map == 0;
-    match (i.opcode, operand) {
-        // bts and btr of one bit
-        (0xba, Operand::Register(to)) if i.map == 1 && i.is_wide() && matches!(group, 5 | 6) => {
-            let bit = 1u64 << (i.immediate & 63);
-            let set = if group == 5 { bit } else { 0 };
-            one(Op::Set(
+        (0, 0x89 | 0x8b | 0x8d | 0xc7) => moves(i, at),
+        (0, 0x01 | 0x09 | 0x29 | 0x31 | 0x03 | 0x0b | 0x2b | 0x33 | 0x39 | 0x3b) => arithmetic(i),
+        (0, 0x81 | 0x83) => arithmetic_by_number(i),
+        // movups, movaps, movdqa and their like
+        (1, 0x11 | 0x29 | 0x7f) => match operand(i) {
+            Operand::Register(_) => None,
+            Operand::Memory(to) => one(Op::Store {
+                from: [None; 2],
                 to,
-                Written::Bits {
-                    of: to,
-                    keep: !bit,
-                    set,
-                },
-            ))
-        }
-        _ if i.map != 0 => None,
-        (0x8f, Operand::Register(to)) => pop(to),
-        (0x8f, Operand::Memory(to)) => Some([move_sp(8), store(None, to)]),
-        (0xff, Operand::Register(from)) if group == 6 => push(Some(from)),
-        (0xff, Operand::Memory(_)) if group == 6 => push(None),
-        (0xff, Operand::Register(from)) if group == 4 => one(Op::Set(PC, Written::Sum(from, 0))),
-        (0xff, Operand::Memory(Some(from))) if group == 4 => one(Op::Load([Some(PC), None], from)),
+                bytes: 16,
+            }),
+        },
+        (1, 0xba) => one_bit(i),
+        _ => None,
+    }
+}
+
+fn move_sp(by: i64) -> Op {
+    Op::Set(SP, Written::Sum(SP, by))
+}
+
+/// The word on top of the stack.
+const TOP: MemoryOperand = MemoryOperand {
+    base: SP,
+    offset: 0,
+};
+
+fn push(from: Option<u8>) -> Option<[Op; 2]> {
+    let from = from.filter(|from| *from != SP);
+    Some([move_sp(-8), store(from, Some(TOP))])
+}
+
+fn pop(to: u8) -> Option<[Op; 2]> {
+    let load = Op::Load([Some(to), None], TOP);
+    Some([load, if to == SP { Op::Nothing } else { move_sp(8) }])
+}
+
+/// The register that ModRM's field names, and the field as the number of an instruction within its group.
+fn register_and_group(i: &Encoding) -> Option<(u8, u8)> {
+    let (_, field, _) = i.modrm?;
+    Some((number(field), field & 7))
+}
+
+/// The indirect push and jump of group 5.
+fn push_or_jump(i: &Encoding) -> Option<[Op; 2]> {
+    let (_, group) = register_and_group(i)?;
+    match (group, operand(i)) {
+        (6, Operand::Register(from)) => push(Some(from)),
+        (6, Operand::Memory(_)) => push(None),
+        (4, Operand::Register(from)) => one(Op::Set(PC, Written::Sum(from, 0))),
+        (4, Operand::Memory(Some(from))) => one(Op::Load([Some(PC), None], from)),
+        _ => None,
+    }
+}
+
+/// mov and lea.
+fn moves(i: &Encoding, at: u64) -> Option<[Op; 2]> {
+    let (register, group) = register_and_group(i)?;
+    let whole = i.is_wide();
+    match (i.opcode, operand(i)) {
         (0x8d, Operand::Memory(_)) if i.by_rip && whole => {
             let behind = at.wrapping_add(i.length as u64);
             let to = behind.wrapping_add_signed(i.displacement.into());
@@ -144,11 +157,23 @@ fn effects(i: &Encoding, at: u64) -> Option<[Op; 2]> {
             Written::Sum(from.base, from.offset.into()),
         )),
         (0x89, Operand::Register(to)) if whole => one(Op::Set(to, Written::Sum(register, 0))),
-        (0x89, Operand::Memory(to)) if whole => one(store(Some(register), to)),
-        (0x01 | 0x09 | 0x29 | 0x31 | 0x89, Operand::Memory(to)) => one(store(None, to)),
-        (0x81 | 0x83 | 0xc7, Operand::Memory(to)) if group != 7 => one(store(None, to)),
+        (0x89, Operand::Memory(to)) => one(store(Some(register).filter(|_| whole), to)),
         (0x8b, Operand::Register(from)) if whole => one(Op::Set(register, Written::Sum(from, 0))),
         (0x8b, Operand::Memory(Some(from))) if whole => one(Op::Load([Some(register), None], from)),
+        (0xc7, Operand::Register(to)) if whole && group == 0 => {
+            one(Op::Set(to, Written::Number(i.immediate as u64)))
+        }
+        (0xc7, Operand::Memory(to)) if group != 7 => one(store(None, to)),
+        _ => None,
+    }
+}
+
+/// add, or, sub, xor and cmp of two operands, at least one of them a register.
+fn arithmetic(i: &Encoding) -> Option<[Op; 2]> {
+    let (register, _) = register_and_group(i)?;
+    let whole = i.is_wide();
+    match (i.opcode, operand(i)) {
+        (0x01 | 0x09 | 0x29 | 0x31, Operand::Memory(to)) => one(store(None, to)),
         // xor and sub of a register with itself, of 32 bits too
         (0x29 | 0x2b | 0x31 | 0x33, Operand::Register(to)) if to == register && !i.short => {
             one(Op::Set(to, Written::Number(0)))
@@ -157,30 +182,47 @@ fn effects(i: &Encoding, at: u64) -> Option<[Op; 2]> {
             one(Op::Set(to, Written::Of(operation(i.opcode), to, register)))
         }
         (0x03 | 0x0b | 0x2b | 0x33, Operand::Register(from)) if whole => {
-            let value = Written::Of(operation(i.opcode - 2), register, from);
+            // The other direction of the same operation.
+            let value = Written::Of(operation(i.opcode & !2), register, from);
             one(Op::Set(register, value))
         }
         (0x39 | 0x3b, Operand::Register(other)) if whole => one(Op::Compare(other, register)),
-        (0x81 | 0x83, Operand::Register(to)) if whole => {
-            let value = match group {
-                0 => Written::Sum(to, i.immediate),
-                5 => Written::Sum(to, i.immediate.wrapping_neg()),
-                1 => Written::Bits {
-                    of: to,
-                    keep: !i.immediate as u64,
-                    set: i.immediate as u64,
-                },
-                4 => Written::Bits {
-                    of: to,
-                    keep: i.immediate as u64,
-                    set: 0,
-                },
-                _ => return None,
-            };
-            one(Op::Set(to, value))
-        }
-        (0xc7, Operand::Register(to)) if whole && group == 0 => {
-            one(Op::Set(to, Written::Number(i.immediate as u64)))
+        _ => None,
+    }
+}
+
+/// Group 1: add, or, and, sub, cmp and others of an operand and a number.
+fn arithmetic_by_number(i: &Encoding) -> Option<[Op; 2]> {
+    let (_, group) = register_and_group(i)?;
+    let to = match operand(i) {
+        Operand::Register(to) if i.is_wide() => to,
+        Operand::Memory(to) if group != 7 => return one(store(None, to)),
+        _ => return None,
+    };
+    let bits = |keep, set| Written::Bits { of: to, keep, set };
+    let value = match group {
+        0 => Written::Sum(to, i.immediate),
+        5 => Written::Sum(to, i.immediate.wrapping_neg()),
+        1 => bits(!i.immediate as u64, i.immediate as u64),
+        4 => bits(i.immediate as u64, 0),
+        _ => return None,
+    };
+    one(Op::Set(to, value))
+}
+
+/// bts and btr of one bit of a register.
+fn one_bit(i: &Encoding) -> Option<[Op; 2]> {
+    let (_, group) = register_and_group(i)?;
+    let bit = 1u64 << (i.immediate & 63);
+    let set = match group {
+        5 => bit,
+        6 => 0,
+        _ => return None,
+    };
+    match operand(i) {
+        Operand::Register(of) if i.is_wide() => {
+            let keep = !bit;
+            one(Op::Set(of, Written::Bits { of, keep, set }))
         }
         _ => None,
     }
@@ -217,7 +259,8 @@ fn operation(opcode: u8) -> Operation {
 }
 
 fn number(encoded: u8) -> u8 {
-    NUMBERS[usize::from(encoded & 15)]
+    let number = NUMBERS.get(usize::from(encoded & 15));
+    number.copied().unwrap_or(0)
 }
 
 fn operand(i: &Encoding) -> Operand {

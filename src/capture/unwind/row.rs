@@ -1,12 +1,138 @@
 //! Leaving a frame by all of its row, every preserved register among it.
 
+use std::ops::Range;
+
 use super::restore::{self, RestoringFrame, ReturnSlot};
 use super::scan::{StopPlace, cfa_at};
 use super::{Unwinder, Walk, WalkState, Way};
-use crate::capture::cfi::{self, Fault, RowOutcome};
+use crate::capture::cfi::{self, Cfi, Fault, FoundRow, RowOutcome};
+use crate::capture::flow::Follower;
+use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
-use crate::capture::registers::Arch;
+use crate::capture::registers::{Arch, Registers};
 use crate::report::model::{Found, WalkEnd};
+
+/// A frame and its row.
+struct RowFrame<'w> {
+    cfi: &'w Cfi,
+    row: FoundRow<'w>,
+    /// The code of its function (avma).
+    function: Range<u64>,
+    /// True if that is a whole function of x86_64, so that its instructions can be followed from its start.
+    is_whole: bool,
+    place: StopPlace<'w>,
+    state: &'w WalkState,
+    /// Bits of the registers that were not known from the start, for a walk that follows all.
+    lacking: u64,
+    /// See [`Walk::lacked`].
+    lacked: &'w mut bool,
+    follower: &'w mut Follower,
+    memory: &'w mut dyn Memory,
+    budget: &'w mut u32,
+}
+
+/// The caller of such a frame.
+struct RowCaller {
+    registers: Registers,
+    /// As in [`WalkState`].
+    known: u64,
+    uncertain: u64,
+    return_address: u64,
+    found: Found,
+    /// True if the function that was left restores the registers of another frame.
+    installs: bool,
+    /// First instruction of that function, if it is a whole one (avma).
+    start: Option<u64>,
+}
+
+impl RowFrame<'_> {
+    /// Evaluates the row; `None` for a frame without a caller.
+    fn caller(mut self) -> Result<Option<RowCaller>, Fault> {
+        let arch = self.state.registers.arch();
+        let mut caller = RowCaller {
+            registers: self.state.all(),
+            known: self.state.known,
+            uncertain: self.state.uncertain,
+            return_address: 0,
+            found: Found::UnwindInfo,
+            installs: self.row.restores_context(),
+            start: self.is_whole.then_some(self.function.start),
+        };
+        let is_certain = self.complete_cfa_register(&mut caller);
+        let (registers, known) = (&mut caller.registers, &mut caller.known);
+        let outcome = self
+            .cfi
+            .evaluate(&self.row, registers, known, self.memory)?;
+        (caller.return_address, caller.found) = match outcome {
+            RowOutcome::Root => return Ok(None),
+            RowOutcome::Return(address) if is_certain => (address, Found::UnwindInfo),
+            RowOutcome::Return(address) => (address, Found::FramePointer),
+            RowOutcome::Jump(address) => (address, Found::LinkRegister),
+        };
+        caller.uncertain = self.row.uncertain_behind(arch, caller.uncertain);
+        let of_context = self.row.is_of_context(arch);
+        let changes_stack = of_context
+            || matches!(outcome, RowOutcome::Jump(_))
+            || (caller.installs && self.row.changes_stack(arch));
+        if changes_stack
+            && self.state.exact
+            && caller.registers.sp() != self.state.sp
+            && let Some((cfa, _)) = self.cfa_by_instructions()
+        {
+            self.stay_on_stack(cfa, &mut caller)?;
+        } else if of_context {
+            caller.found = Found::LinkRegister;
+        }
+        Ok(Some(caller))
+    }
+
+    /// Sets the register from which the row counts the CFA by the function's instructions, if it is uncertain or not
+    /// known. Returns true if the CFA is certain then.
+    fn complete_cfa_register(&mut self, caller: &mut RowCaller) -> bool {
+        let Some((register, offset)) = self.row.cfa_register() else {
+            return caller.uncertain == 0;
+        };
+        let bit = 1 << register;
+        if (caller.uncertain | self.lacking) & bit == 0 {
+            return true;
+        }
+        let Some((cfa, is_only)) = self.cfa_by_instructions() else {
+            return false;
+        };
+        caller
+            .registers
+            .set(register, cfa.wrapping_sub_signed(offset));
+        caller.uncertain &= !bit;
+        caller.known |= bit;
+        let is_certain = is_only || self.lacking & bit == 0;
+        *self.lacked |= !is_certain;
+        is_certain
+    }
+
+    /// Sets the caller of a frame that is about to change to another frame's stack, but not yet there: the caller is
+    /// still its own, whose CFA this is.
+    fn stay_on_stack(&mut self, cfa: u64, caller: &mut RowCaller) -> Result<(), Fault> {
+        let arch = self.state.registers.arch();
+        let slot = cfa.wrapping_sub(8);
+        caller.return_address = self.memory.read(slot).map_err(Fault::Missing)?;
+        caller.registers = self.state.all();
+        caller.registers.set(arch.sp(), cfa);
+        caller.known = self.state.known & cfi::preserved(arch) | 1 << arch.sp();
+        caller.uncertain = self.row.overwritten(arch);
+        Ok(())
+    }
+
+    /// See [`cfa_at`].
+    fn cfa_by_instructions(&mut self) -> Option<(u64, bool)> {
+        if !self.is_whole {
+            return None;
+        }
+        let called = self.state.called.map(|(cfa, _)| cfa);
+        let function = self.function.clone();
+        let (memory, budget) = (&mut *self.memory, &mut *self.budget);
+        cfa_at(self.place, function, called, self.follower, memory, budget)
+    }
+}
 
 /// Most restarts of a walk; after them every register is followed to the end.
 const MOST_AGAIN: u32 = 8;
@@ -21,147 +147,112 @@ impl Walk<'_, dyn Memory + '_> {
     /// from the stack pointer instead, by what the function's instructions have done to it.
     #[cold]
     pub(super) fn leave_by_row(&mut self, image: Option<u32>) -> Result<Option<WalkEnd>, Fault> {
-        let arch = self.arch;
-        let address = self.state.lookup();
-        let image = image
-            .and_then(|index| self.images.get(index))
-            .ok_or(Fault::Bad)?;
-        let cfi = image.cfi.as_ref().ok_or(Fault::Bad)?;
-        let svma = image.svma(address);
-        let Unwinder {
-            context, follower, ..
-        } = &mut *self.unwinder;
-        // Only a function that is entered by a call can be read from its beginning.
-        let begin = cfi.find(svma, context).ok_or(Fault::Bad)?.code.start;
-        let whole = arch == Arch::X86_64 && cfi.is_entry(begin, context);
-        let row = cfi.find(svma, context).ok_or(Fault::Bad)?;
-        let column = self.arch.return_address();
-        let in_register = row.row.register(gimli::Register(column as u16)).is_none();
-        let lacks = self.state.known & (1 << column) == 0;
-        if self.arch == Arch::Arm64 && self.state.exact && in_register && lacks {
-            return Err(Fault::UnknownRegister);
-        }
-        let installs = row.restores_context();
-        let (pc, sp) = (self.state.pc, self.state.sp);
-        let function = image.avma(row.code.start)..image.avma(row.code.end);
-        let start = function.start;
         let images = self.images;
-        let called = self.state.called.map(|(cfa, _)| cfa);
-        let place = StopPlace {
-            images,
-            image,
-            pc,
-            behind_call: !self.state.exact,
-            sp,
+        let image = image.and_then(|index| images.get(index));
+        let image = image.ok_or(Fault::Bad)?;
+        let Some(mut caller) = self.row_frame(image)?.caller()? else {
+            return Ok(Some(WalkEnd::Root));
         };
-        let mut by_instructions = |memory: &mut dyn Memory, budget: &mut u32| match arch {
-            Arch::X86_64 if whole => {
-                cfa_at(place, function.clone(), called, follower, memory, budget)
-            }
-            _ => None,
-        };
-        let mut registers = self.state.all();
-        let mut known = self.state.known;
-        let mut uncertain = self.state.uncertain;
-        let mut certain = true;
-        let lacking = match self.way {
-            Way::Full => !known,
-            _ => 0,
-        };
-        match row.cfa_register() {
-            Some((register, offset)) if (uncertain | lacking) & (1 << register) != 0 => {
-                match by_instructions(&mut self.memory, &mut self.budget) {
-                    Some((cfa, is_only)) => {
-                        registers.set(register, cfa.wrapping_sub_signed(offset));
-                        certain = is_only || lacking & (1 << register) == 0;
-                        self.lacked |= !certain;
-                        uncertain &= !(1 << register);
-                        known |= 1 << register;
-                    }
-                    None => certain = false,
-                }
-            }
-            None if uncertain != 0 => certain = false,
-            _ => {}
-        }
-        let outcome = cfi.evaluate(&row, &mut registers, &mut known, &mut self.memory)?;
-        let (mut return_address, mut found) = match outcome {
-            RowOutcome::Root => return Ok(Some(WalkEnd::Root)),
-            RowOutcome::Return(address) if certain => (address, Found::UnwindInfo),
-            RowOutcome::Return(address) => (address, Found::FramePointer),
-            RowOutcome::Jump(address) => (address, Found::LinkRegister),
-        };
-        uncertain = row.uncertain_behind(arch, uncertain);
-        // About to change to another frame's stack, but not yet there: the caller is still its own.
-        let of_context = row.is_of_context(arch);
-        let changes = of_context
-            || matches!(outcome, RowOutcome::Jump(_))
-            || (installs && row.changes_stack(arch));
-        let own = if changes && self.state.exact && registers.sp() != sp {
-            by_instructions(&mut self.memory, &mut self.budget)
-        } else {
-            None
-        };
-        if own.is_none() && of_context {
-            found = Found::LinkRegister;
-        }
-        if let Some((cfa, _)) = own {
-            let slot = cfa.wrapping_sub(8);
-            return_address = self.memory.read(slot).map_err(Fault::Missing)?;
-            registers = self.state.all();
-            registers.set(arch.sp(), cfa);
-            known = self.state.known & cfi::preserved(arch) | 1 << arch.sp();
-            uncertain = row.overwritten(arch);
-        }
-        let cfa = registers.sp();
-        let has_locals = cfa.checked_sub(sp).is_some_and(|size| size > 64);
-        if installs && has_locals {
-            let frame = RestoringFrame {
-                sp,
-                cfa,
-                start: whole.then_some(start),
-                at: address,
-            };
-            let slot = match arch {
-                Arch::X86_64 => {
-                    let (memory, budget) = (&mut self.memory, &mut self.budget);
-                    restore::slot((images, image), &frame, return_address, memory, budget)
-                }
-                Arch::Arm64 => ReturnSlot::Unknown,
-            };
-            match slot {
-                ReturnSlot::Own => {}
-                ReturnSlot::Installed { own, called } => {
-                    self.state.called = called.map(|cfa| (cfa, return_address));
-                    return_address = own;
-                    found = Found::LinkRegister;
-                }
-                ReturnSlot::Unknown => found = Found::LinkRegister,
-            }
+        let cfa = caller.registers.sp();
+        let size = cfa.checked_sub(self.state.sp);
+        let has_locals = size.is_some_and(|size| size > 64);
+        if caller.installs && has_locals {
+            self.find_own_return_address(image, &mut caller);
         } else if let Some((called, address)) = self.state.called
             && called == cfa
         {
             // The slot already holds the address at which the exception will be caught.
-            return_address = address;
+            caller.return_address = address;
             self.state.called = None;
         }
         if let Err(end) = self.check_advance(cfa, true) {
             return Ok(Some(end));
         }
-        self.state.set_all(registers);
-        self.state.known = known;
-        self.state.uncertain = uncertain;
-        if self.way == Way::Short && uncertain != 0 {
+        self.state.set_all(caller.registers);
+        self.state.known = caller.known;
+        self.state.uncertain = caller.uncertain;
+        if self.way == Way::Short && caller.uncertain != 0 {
             self.way = Way::Uncertain;
         }
-        let arrived = self.arrive(return_address, cfa, found);
-        if installs && !has_locals {
+        let arrived = self.arrive(caller.return_address, cfa, caller.found);
+        if caller.installs && !has_locals {
             // The stack is the other frame's: this is where in it the jump will land.
             self.state.found = Found::Context;
             self.state.exact = true;
         }
-        self.state.known |= 1 << arch.pc();
+        self.state.known |= 1 << self.arch.pc();
         Ok(arrived.err())
+    }
+
+    /// Finds the row of the frame that the walk stands at.
+    fn row_frame<'w>(&'w mut self, image: &'w LoadedImage) -> Result<RowFrame<'w>, Fault> {
+        let arch = self.arch;
+        let cfi = image.cfi.as_ref().ok_or(Fault::Bad)?;
+        let svma = image.svma(self.state.lookup());
+        let Unwinder {
+            context, follower, ..
+        } = &mut *self.unwinder;
+        // Only a function that is entered by a call can be read from its beginning.
+        let begin = cfi.find(svma, context).ok_or(Fault::Bad)?.code.start;
+        let is_whole = arch == Arch::X86_64 && cfi.is_entry(begin, context);
+        let row = cfi.find(svma, context).ok_or(Fault::Bad)?;
+        let column = arch.return_address();
+        let in_register = row.row.register(gimli::Register(column as u16)).is_none();
+        let lacks = self.state.known & (1 << column) == 0;
+        if arch == Arch::Arm64 && self.state.exact && in_register && lacks {
+            return Err(Fault::UnknownRegister);
+        }
+        let function = image.avma(row.code.start)..image.avma(row.code.end);
+        Ok(RowFrame {
+            cfi,
+            row,
+            function,
+            is_whole,
+            place: StopPlace {
+                images: self.images,
+                image,
+                pc: self.state.pc,
+                behind_call: !self.state.exact,
+                sp: self.state.sp,
+            },
+            state: &self.state,
+            lacking: match self.way {
+                Way::Full => !self.state.known,
+                _ => 0,
+            },
+            lacked: &mut self.lacked,
+            follower,
+            memory: &mut self.memory,
+            budget: &mut self.budget,
+        })
+    }
+
+    /// Replaces the caller's return address by the frame's own one, if another frame's is in its slot. The caller is
+    /// less certain if nothing shows which one is there.
+    fn find_own_return_address(&mut self, image: &LoadedImage, caller: &mut RowCaller) {
+        let frame = RestoringFrame {
+            sp: self.state.sp,
+            cfa: caller.registers.sp(),
+            start: caller.start,
+            at: self.state.lookup(),
+        };
+        let stored = caller.return_address;
+        let slot = match self.arch {
+            Arch::X86_64 => {
+                let (memory, budget) = (&mut self.memory, &mut self.budget);
+                restore::slot((self.images, image), &frame, stored, memory, budget)
+            }
+            Arch::Arm64 => ReturnSlot::Unknown,
+        };
+        match slot {
+            ReturnSlot::Own => {}
+            ReturnSlot::Installed { own, called } => {
+                self.state.called = called.map(|cfa| (cfa, stored));
+                caller.return_address = own;
+                caller.found = Found::LinkRegister;
+            }
+            ReturnSlot::Unknown => caller.found = Found::LinkRegister,
+        }
     }
 
     /// Walks again from the start with every register, past the frame that needs them.

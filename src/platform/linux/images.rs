@@ -3,13 +3,16 @@
 //! Here the loader's lock is taken (dl_iterate_phdr(3)): never call this from a handler, nor on
 //! behalf of a capture.
 
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use super::links::{Entry, Needed};
-use super::memory::{self, FileMap};
+use super::links::Needed;
+use super::mapped_image::{MappedImage, build_id, copy};
+use super::memory::FileMap;
+
+pub use super::mapped_image::Contents;
 
 /// An image as the loader lists it.
 #[derive(Debug)]
@@ -38,34 +41,6 @@ pub struct ImageFacts {
     /// True where the kernel enters the process: in the executable and in its interpreter (AT_ENTRY and AT_BASE of
     /// getauxval(3)). Other images state an entry point at which nothing begins.
     pub entered: bool,
-}
-
-/// The readable segments of an image, by their svmas.
-#[derive(Debug, Clone)]
-pub enum Contents {
-    /// It is held already.
-    Held,
-    /// In the image itself, which stays mapped as long as the process lives.
-    Resident(Vec<(Range<u64>, Resident)>),
-    /// In the image itself, which may be unmapped at any time: checked reads alone are safe.
-    Unloadable(Vec<Range<u64>>),
-    /// Copies.
-    Copied(Vec<(Range<u64>, Arc<[u8]>)>),
-}
-
-/// Memory that nobody writes to and that stays mapped as long as the process lives.
-#[derive(Debug, Clone)]
-pub struct Resident {
-    start: u64,
-    length: usize,
-}
-
-impl AsRef<[u8]> for Resident {
-    fn as_ref(&self) -> &[u8] {
-        // SAFETY: `segments` made it of a read-only segment that the loader never unmaps. (To truncate the file of an
-        // image that is running breaks the image itself as much as this view of it.)
-        unsafe { std::slice::from_raw_parts(self.start as *const u8, self.length) }
-    }
 }
 
 /// What is loaded at one moment.
@@ -134,28 +109,23 @@ fn program_headers(info: &libc::dl_phdr_info) -> Vec<libc::Elf64_Phdr> {
     unsafe { copy(info.dlpi_phdr as u64, usize::from(info.dlpi_phnum)) }.unwrap_or_default()
 }
 
-/// Copies `count` values from this address; `None` if they cannot be read any more, because the file that they are
-/// mapped from was truncated.
-///
-/// # Safety
-/// - They are mapped readable, while this runs; any bits are a value.
-unsafe fn copy<T: Copy>(at: u64, count: usize) -> Option<Vec<T>> {
-    let mut values = Vec::<T>::with_capacity(count);
-    let length = count.checked_mul(size_of::<T>())?;
-    // SAFETY: there is room for so many, and all are filled in before they are counted; without checked
-    // reads, the caller vouches for them.
-    unsafe {
-        if !memory::may_read() {
-            return Some(std::slice::from_raw_parts(at as *const T, count).to_vec());
-        }
-        let into = values.as_mut_ptr().cast();
-        (memory::read_raw(at, into, length) == length).then(|| values.set_len(count))?;
+/// The path of an image's file, by the loader's name for it; the executable has none.
+fn path_of(name: &[u8], main: bool) -> OsString {
+    if !name.is_empty() || !main {
+        return OsStr::from_bytes(name).to_os_string();
     }
-    Some(values)
+    let links = OWN_FILE.iter().map(std::fs::read_link);
+    let path = links.flatten().next();
+    path.map(PathBuf::into_os_string).unwrap_or_default()
 }
 
-/// Most bytes of code that a mark has.
-const PAGE: u64 = 4096;
+/// Returns true if the kernel enters the process in an image at these addresses (avma).
+fn is_entered(avma: Range<u64>) -> bool {
+    // SAFETY: it reads what the kernel gave the process.
+    let [entry, interpreter] =
+        [libc::AT_ENTRY, libc::AT_BASE].map(|kind| unsafe { libc::getauxval(kind) });
+    avma.start == interpreter || avma.contains(&entry)
+}
 
 /// Called while the loader holds its lock: the image stays mapped.
 fn read_image(
@@ -164,151 +134,53 @@ fn read_image(
     headers: &[libc::Elf64_Phdr],
     listing: &mut LoaderListing<'_>,
 ) -> Option<ImageFacts> {
+    let image = MappedImage { slide, headers };
+    let name = name.to_bytes();
     let main = listing.images.is_empty();
-    let range =
-        |header: &libc::Elf64_Phdr, size: u64| header.p_vaddr..header.p_vaddr.saturating_add(size);
-    let loads = || {
-        headers
-            .iter()
-            .filter(|header| header.p_type == libc::PT_LOAD)
-    };
-    let start = loads().map(|header| header.p_vaddr & !0xfff).min()?;
-    let end = loads()
-        .map(|header| range(header, header.p_memsz).end)
-        .max()?;
-    let code: Vec<_> = loads()
-        .filter(|header| header.p_flags & libc::PF_X != 0)
-        .map(|header| range(header, header.p_memsz))
-        .collect();
-    let eh_frame_hdr = headers
-        .iter()
-        .find(|header| header.p_type == libc::PT_GNU_EH_FRAME)
-        .map(|header| range(header, header.p_memsz));
-    // Ranges that are mapped readable, as far as they are there: the file may have been truncated.
-    let in_memory = |svma: &Range<u64>| -> Option<Vec<u8>> {
-        let inside = loads().any(|header| {
-            let all = range(header, header.p_filesz);
-            header.p_flags & libc::PF_R != 0 && all.start <= svma.start && svma.end <= all.end
-        });
-        let length = usize::try_from(svma.end.checked_sub(svma.start)?).ok()?;
-        // SAFETY: within a readable segment that the loader has mapped and, while this runs, keeps mapped.
-        inside.then(|| unsafe { copy(slide.wrapping_add(svma.start), length) })?
-    };
-    let id = headers
-        .iter()
-        .filter(|header| header.p_type == libc::PT_NOTE)
-        .find_map(|header| {
-            let svma = range(header, header.p_filesz);
-            let notes = in_memory(&svma)?;
-            let id = build_id(&notes)?;
-            let offset = (id.as_ptr() as u64).wrapping_sub(notes.as_ptr() as u64);
-            let at = slide.wrapping_add(svma.start).wrapping_add(offset);
-            Some((at, id.to_vec()))
-        });
-    let id_at = id.as_ref().map(|(at, _)| *at);
-    let id = id.map(|(_, id)| id).unwrap_or_default();
-    let own_name = name.to_bytes();
-    let path = if own_name.is_empty() && main {
-        let links = OWN_FILE.iter().map(std::fs::read_link);
-        let path = links.flatten().next();
-        path.map(|path| path.into_os_string())
-    } else {
-        Some(OsStr::from_bytes(own_name).to_os_string())
-    };
-    let path = path.unwrap_or_default();
-    let virtual_image = !path.as_bytes().contains(&b'/');
-    let name = if own_name.starts_with(b"linux-vdso") || own_name.starts_with(b"linux-gate") {
-        String::from("[vdso]")
-    } else {
-        path.to_string_lossy().into_owned()
-    };
-    let base = slide.wrapping_add(start);
-    // SAFETY: it reads what the kernel gave the process.
-    let [entry, interpreter] =
-        [libc::AT_ENTRY, libc::AT_BASE].map(|kind| unsafe { libc::getauxval(kind) });
-    let entered = base == interpreter || (base..slide.wrapping_add(end)).contains(&entry);
+    let svma = image.svma()?;
+    let eh_frame_hdr = image.eh_frame_hdr();
+    let (id_at, id) = image.build_id().unzip();
+    let id = id.unwrap_or_default();
+    let path = path_of(name, main);
+    let is_virtual = !path.as_bytes().contains(&b'/');
+    let base = slide.wrapping_add(svma.start);
+    let entered = is_entered(base..slide.wrapping_add(svma.end));
     let stays = listing.needed.keeps(
-        main || entered || virtual_image,
-        own_name,
+        main || entered || is_virtual,
+        name,
         slide,
-        &dynamic_section(slide, headers),
+        &image.dynamic_section(),
     );
     let is_known = (listing.known)(base, &id);
-    let is_wanted = |svma: &Range<u64>| {
-        code.contains(svma)
-            || eh_frame_hdr
-                .as_ref()
-                .is_some_and(|wanted| svma.contains(&wanted.start))
-    };
     let contents = if is_known {
         Contents::Held
-    } else if loads()
-        .any(|header| header.p_flags & libc::PF_W != 0 && is_wanted(&range(header, header.p_memsz)))
-        || !stays && !memory::may_read()
-    {
-        let wanted = loads().map(|header| range(header, header.p_filesz));
-        let copied = wanted.filter_map(|svma| Some((svma.clone(), Arc::from(in_memory(&svma)?))));
-        Contents::Copied(copied.collect())
     } else {
-        segments(slide, headers, stays)
+        image.contents(stays)
     };
     let mark = match &contents {
-        _ if virtual_image => None,
-        Contents::Unloadable(_) if id.is_empty() => code.first().and_then(|code| {
-            let page = code.start..code.end.min(code.start.saturating_add(PAGE));
-            Some((slide.wrapping_add(code.start), in_memory(&page)?))
-        }),
+        _ if is_virtual => None,
+        Contents::Unloadable(_) if id.is_empty() => image.first_code_page(),
         _ => id_at.map(|at| (at, id.clone())),
     };
-    let lacks_table = eh_frame_hdr.is_none() && !is_known && !virtual_image;
+    let lacks_table = eh_frame_hdr.is_none() && !is_known && !is_virtual;
     let file = lacks_table.then(|| map_file(&path, main, headers, &id));
     Some(ImageFacts {
-        name,
+        name: if name.starts_with(b"linux-vdso") || name.starts_with(b"linux-gate") {
+            String::from("[vdso]")
+        } else {
+            path.to_string_lossy().into_owned()
+        },
         slide,
         id,
         mark,
-        svma: start..end,
-        code,
+        svma,
+        code: image.code(),
         eh_frame_hdr,
         contents,
         file: file.flatten(),
         main,
         entered,
     })
-}
-
-/// The segments that can be read and that nobody writes to. Those of an image that stays are referred to in place.
-fn segments(slide: u64, headers: &[libc::Elf64_Phdr], stays: bool) -> Contents {
-    let is_read_only = |header: &&libc::Elf64_Phdr| {
-        header.p_type == libc::PT_LOAD && header.p_flags & (libc::PF_R | libc::PF_W) == libc::PF_R
-    };
-    let segments = headers
-        .iter()
-        .filter(is_read_only)
-        .map(|header| header.p_vaddr..header.p_vaddr.saturating_add(header.p_filesz));
-    if !stays {
-        return Contents::Unloadable(segments.collect());
-    }
-    let resident = |svma: Range<u64>| {
-        let start = slide.wrapping_add(svma.start);
-        let length = usize::try_from(svma.end.checked_sub(svma.start)?).ok()?;
-        Some((svma, Resident { start, length }))
-    };
-    Contents::Resident(segments.filter_map(resident).collect())
-}
-
-/// The entries of an image's dynamic section, as far as it is there.
-fn dynamic_section(slide: u64, headers: &[libc::Elf64_Phdr]) -> Vec<Entry> {
-    const SIZE: usize = size_of::<Entry>();
-    let mut dynamic = headers
-        .iter()
-        .filter(|header| header.p_type == libc::PT_DYNAMIC);
-    let Some(header) = dynamic.next() else {
-        return Vec::new();
-    };
-    let count = usize::try_from(header.p_memsz).unwrap_or(0) / SIZE;
-    // SAFETY: the loader keeps the segment mapped while it holds its lock; any bits are words.
-    unsafe { copy(slide.wrapping_add(header.p_vaddr), count) }.unwrap_or_default()
 }
 
 /// The layout of this platform's programs and libraries.
@@ -351,27 +223,6 @@ fn map_file(path: &OsStr, main: bool, headers: &[libc::Elf64_Phdr], id: &[u8]) -
     same.then_some(map)
 }
 
-/// The build id in a note segment: the note "GNU" of type 3 (gABI, note section).
-fn build_id(notes: &[u8]) -> Option<&[u8]> {
-    let mut rest = notes;
-    loop {
-        let word = |at: usize| {
-            rest.get(at..)
-                .and_then(|bytes| bytes.first_chunk())
-                .map(|bytes| u32::from_le_bytes(*bytes) as usize)
-        };
-        let (name_size, size, kind) = (word(0)?, word(4)?, word(8)?);
-        let padded = |size: usize| size.checked_add(3).map(|size| size & !3);
-        let name_end = 12usize.checked_add(padded(name_size)?)?;
-        let name = rest.get(12..12usize.checked_add(name_size)?)?;
-        let description = rest.get(name_end..name_end.checked_add(size)?)?;
-        if kind == 3 && name == b"GNU\0" {
-            return Some(description);
-        }
-        rest = rest.get(name_end.checked_add(padded(size)?)?..)?;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -397,26 +248,5 @@ mod tests {
         let vdso = images.iter().find(|image| image.name == "[vdso]").unwrap();
         assert!(matches!(&vdso.contents, Contents::Resident(parts) if !parts.is_empty()));
         assert!(vdso.eh_frame_hdr.is_some());
-    }
-
-    #[test]
-    fn a_build_id_is_found_behind_other_notes() {
-        let mut notes = Vec::new();
-        for (name, kind, text) in [
-            (&b"Go\0\0"[..], 4u32, &b"odd"[..]),
-            (b"GNU\0", 1, b"abcd"),
-            (b"GNU\0", 3, b"the id"),
-        ] {
-            notes.extend((name.len() as u32).to_le_bytes());
-            notes.extend((text.len() as u32).to_le_bytes());
-            notes.extend(kind.to_le_bytes());
-            notes.extend(name);
-            notes.extend(text);
-            notes.resize(notes.len().next_multiple_of(4), 0);
-        }
-        assert_eq!(build_id(&notes), Some(&b"the id"[..]));
-        for cut in 0..notes.len() - 2 {
-            assert_eq!(build_id(&notes[..cut]), None);
-        }
     }
 }

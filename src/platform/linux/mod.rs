@@ -12,6 +12,7 @@ pub mod images;
 mod interpose;
 mod links;
 pub mod main_queue;
+mod mapped_image;
 pub mod memory;
 mod mutex;
 pub mod power;

@@ -9,6 +9,7 @@ mod inspect;
 mod interrupt;
 mod output;
 mod parsed;
+mod printing;
 mod progress;
 mod reports;
 mod select;
@@ -187,9 +188,10 @@ impl Messages<'_> {
     /// Says in which places debug files were looked for.
     fn searched(&mut self, files: &DebugFiles) {
         let places = files.searched();
-        let places = match places.is_empty() {
-            true => "nothing".to_owned(),
-            false => places.join(", "),
+        let places = if places.is_empty() {
+            "nothing".to_owned()
+        } else {
+            places.join(", ")
         };
         self.note(&format!("searched for debug files: {places}"));
     }

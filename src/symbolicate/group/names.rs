@@ -155,118 +155,154 @@ fn block(name: &str) -> Option<String> {
 /// Nesting deeper than this is left as it is.
 const DEPTH: usize = 16;
 
+const ANONYMOUS: &str = "(anonymous namespace)";
+
 fn bare(name: &str, depth: usize) -> String {
     if depth > DEPTH {
         return name.to_owned();
     }
-    let bytes = name.as_bytes();
-    let mut out = String::with_capacity(name.len());
-    let mut i = 0;
-    while i < bytes.len() {
-        let rest = &name[i..];
-        let begins = out.is_empty() || out.ends_with("::") || out.ends_with(' ');
-        match bytes[i] {
-            b'o' if begins
-                && rest.starts_with("operator")
-                && !rest[8..].starts_with(|c: char| c.is_alphanumeric() || c == '_') =>
-            {
-                // What follows is its name, up to the parameters.
-                let to = if rest[8..].starts_with("()") {
-                    10
-                } else {
-                    rest[8..].find('(').map_or(rest.len(), |at| 8 + at)
-                };
-                out.push_str(rest[..to].trim_end());
-                // A return type stood before; what stands behind are parameters.
-                return last_word(out.split("operator").next().unwrap_or(""), &out);
+    let mut stripping = Stripping {
+        rest: name,
+        out: String::with_capacity(name.len()),
+        depth,
+    };
+    while let Some(c) = stripping.rest.chars().next() {
+        if stripping.is_at_operator() {
+            return stripping.operator();
+        }
+        if stripping.rest.starts_with(" -> ") {
+            break;
+        }
+        if !stripping.strip() {
+            stripping.out.push(c);
+            stripping.skip(c.len_utf8());
+        }
+    }
+    if stripping.out.starts_with('<') {
+        return stripping.out;
+    }
+    let out = stripping.out.trim_end();
+    last_word(out, out)
+}
+
+/// A name that is read from first to last, and what is kept of it.
+struct Stripping<'n> {
+    rest: &'n str,
+    out: String,
+    depth: usize,
+}
+
+impl<'n> Stripping<'n> {
+    fn skip(&mut self, length: usize) {
+        self.rest = self.rest.get(length..).unwrap_or("");
+    }
+
+    /// Skips the brackets at the front, and returns the text within them.
+    fn skip_brackets(&mut self) -> &'n str {
+        let inner = within(self.rest);
+        self.skip(inner.len() + 2);
+        inner
+    }
+
+    /// Returns true where a part of the name begins.
+    fn begins(&self) -> bool {
+        self.out.is_empty() || self.out.ends_with("::") || self.out.ends_with(' ')
+    }
+
+    fn is_at_operator(&self) -> bool {
+        let after = self.rest.strip_prefix("operator");
+        let is_word = |after: &str| after.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+        self.begins() && after.is_some_and(|after| !is_word(after))
+    }
+
+    /// Returns the name of an operator: the text up to the parameters.
+    fn operator(mut self) -> String {
+        const WORD: usize = "operator".len();
+        let after = &self.rest[WORD..];
+        let to = if after.starts_with("()") {
+            WORD + 2
+        } else {
+            after.find('(').map_or(self.rest.len(), |at| WORD + at)
+        };
+        self.out.push_str(self.rest[..to].trim_end());
+        // A return type stood before; what stands behind are parameters.
+        let front = self.out.split("operator").next().unwrap_or("");
+        last_word(front, &self.out)
+    }
+
+    /// Takes the text at the front that is not kept as it is; returns false if there is none.
+    fn strip(&mut self) -> bool {
+        let (rest, begins) = (self.rest, self.begins());
+        let is_type = begins && (rest.starts_with("<impl ") || !self.out.ends_with("::"));
+        match rest.as_bytes() {
+            [b'<', ..] if is_type => self.qualified_type(),
+            [b'<', ..] => self.type_arguments(),
+            [b'(', ..] if rest.starts_with(ANONYMOUS) => {
+                self.out.push_str(ANONYMOUS);
+                self.skip(ANONYMOUS.len());
             }
-            b'<' if begins && (rest.starts_with("<impl ") || !out.ends_with("::")) => {
-                let inner = within(rest);
-                i += inner.len() + 2;
-                let inner = inner.trim();
-                let own = inner.strip_prefix("impl ").unwrap_or(inner);
-                let pair = split_top(own, " as ")
-                    .or_else(|| split_top(own, " for ").map(|(what, of)| (of, what)));
-                let text = match pair {
-                    Some((of, what)) => {
-                        format!("<{} as {}>", bare(of, depth + 1), bare(what, depth + 1))
-                    }
-                    None => bare(own, depth + 1),
-                };
-                // Where the `impl` stands is no part of the name.
-                out.clear();
-                out.push_str(&text);
-                continue;
-            }
-            b'<' => {
-                i += within(rest).len() + 2;
-                let kept = out.strip_suffix("::").unwrap_or(&out).len();
-                out.truncate(kept);
-                continue;
-            }
-            b'(' if rest.starts_with("(anonymous namespace)") => {
-                out.push_str("(anonymous namespace)");
-                i += "(anonymous namespace)".len();
-                continue;
-            }
-            b'(' if !begins => {
-                i += within(rest).len() + 2;
-                for qualifier in [" const", " volatile", " &&", " &"] {
-                    let rest = name.get(i..).unwrap_or("");
-                    i += usize::from(rest.starts_with(qualifier)) * qualifier.len();
-                }
-                continue;
-            }
-            b'{' => {
-                let inner = within(rest);
-                i += inner.len() + 2;
-                let word = inner
-                    .trim_start_matches('{')
-                    .split(['#', '(', '<', '}', ':']);
-                let word = word.into_iter().next().unwrap_or(inner);
-                let word = word.strip_suffix("_env").unwrap_or(word);
-                out.push('{');
-                out.push_str(word);
-                out.push('}');
-                continue;
-            }
+            [b'(', ..] if !begins => self.parameters(),
+            [b'{', ..] => self.closure(),
             // Clang's lambdas have no name but a number.
-            b'$' if begins && rest.starts_with("$_") => {
-                let digits = rest[2..].bytes().take_while(u8::is_ascii_digit);
-                i += 2 + digits.count();
-                out.push_str("{lambda}");
-                continue;
+            [b'$', b'_', digits @ ..] if begins => {
+                let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+                self.skip(2 + digits.count());
+                self.out.push_str("{lambda}");
             }
-            b'\'' if rest.starts_with("'lambda") => {
-                let end = rest[1..].find('\'').map_or(rest.len(), |at| at + 2);
-                out.push_str("{lambda}");
-                i += end;
-                continue;
+            [b'\'', ..] if rest.starts_with("'lambda") => {
+                self.skip(rest[1..].find('\'').map_or(rest.len(), |at| at + 2));
+                self.out.push_str("{lambda}");
             }
             // `[abi:cxx11]`, a crate's disambiguator
-            b'[' if !begins => {
-                i += within(rest).len() + 2;
-                continue;
+            [b'[', ..] if !begins => {
+                self.skip_brackets();
             }
-            b' ' if rest.starts_with(" -> ") => break,
-            _ => {}
+            _ => return false,
         }
-        let Some(c) = rest.chars().next() else { break };
-        out.push(c);
-        i += c.len_utf8();
+        true
     }
-    if out.starts_with('<') {
-        return out;
+
+    /// Keeps the type and the trait of an `impl`, or the type alone. Where it stands is no part of the name.
+    fn qualified_type(&mut self) {
+        let inner = self.skip_brackets().trim();
+        let own = inner.strip_prefix("impl ").unwrap_or(inner);
+        let of_impl = || split_top(own, " for ").map(|(what, of)| (of, what));
+        let below = self.depth + 1;
+        self.out = match split_top(own, " as ").or_else(of_impl) {
+            Some((of, what)) => format!("<{} as {}>", bare(of, below), bare(what, below)),
+            None => bare(own, below),
+        };
     }
-    let out = out.trim_end();
-    last_word(out, out)
+
+    fn type_arguments(&mut self) {
+        self.skip_brackets();
+        let kept = self.out.strip_suffix("::").unwrap_or(&self.out).len();
+        self.out.truncate(kept);
+    }
+
+    fn parameters(&mut self) {
+        self.skip_brackets();
+        for qualifier in [" const", " volatile", " &&", " &"] {
+            self.rest = self.rest.strip_prefix(qualifier).unwrap_or(self.rest);
+        }
+    }
+
+    /// Keeps the word of `{closure#0}`, `{lambda(int)#1}` and the like.
+    fn closure(&mut self) {
+        let inner = self.skip_brackets();
+        let word = inner.trim_start_matches('{');
+        let word = word.split(['#', '(', '<', '}', ':']).next();
+        let word = word.unwrap_or(inner);
+        self.out.push('{');
+        self.out.push_str(word.strip_suffix("_env").unwrap_or(word));
+        self.out.push('}');
+    }
 }
 
 /// Returns the part of `name` behind the last space of its front `front`: return types, `static` and the like
 /// stand before.
 fn last_word(front: &str, name: &str) -> String {
     let at = front.rfind(' ').map_or(0, |at| at + 1);
-    const ANONYMOUS: &str = "(anonymous namespace)";
     let begin = match front.rfind(ANONYMOUS) {
         // The only space is that of `(anonymous namespace)`.
         Some(begin) if at < begin + ANONYMOUS.len() => {

@@ -174,14 +174,8 @@ impl Arrived {
             return Then::Previous;
         }
         let thread = Thread::current();
-        let here = CrashOwner::of(thread);
         // SAFETY: the caller vouches for info.
-        let (facts, is_dropped) = unsafe {
-            (
-                signals::facts(self.signal, self.info),
-                signals::is_dropped(self.signal, self.info),
-            )
-        };
+        let facts = unsafe { signals::facts(self.signal, self.info) };
         // Whatever the app makes of the signal: these are ours.
         if watch::is_call(&facts, thread) {
             #[cfg(target_os = "linux")]
@@ -190,19 +184,42 @@ impl Arrived {
             return Then::Nothing;
         }
         let is_nudge = watch::is_nudge(&facts, thread);
-        let before = signals::previous(self.signal);
-        let is_ignored = facts.sender.is_some() && before == Previous::Ignored;
-        // abort(3) ends the process even so.
-        let aborts = self.signal == libc::SIGABRT && facts.sender == Some(process_id());
-        let is_dropped = is_dropped && before == Previous::Default && !aborts;
-        if !is_nudge && (is_ignored || is_dropped) {
-            // The process does not die of it.
+        // SAFETY: the caller vouches for what arrived.
+        if !is_nudge && unsafe { self.is_no_death(&facts) } {
             return Then::Nothing;
         }
         let leaves = installed().is_some_and(|ours| ours.leave_to_debugger.load(Ordering::Relaxed));
         if leaves && keeping_errno(is_debugged) {
             return Then::Previous;
         }
+        // SAFETY: the caller vouches for what arrived.
+        unsafe { self.report_death(&facts, thread, is_nudge) }
+    }
+
+    /// Returns true if the process does not die of the signal, whoever handles it.
+    ///
+    /// # Safety
+    /// - All fields are what the kernel gave the handler for the signal.
+    unsafe fn is_no_death(&self, facts: &SignalFacts) -> bool {
+        match signals::previous(self.signal) {
+            Previous::Ignored => facts.sender.is_some(),
+            Previous::Default => {
+                // abort(3) ends the process even so.
+                let aborts = self.signal == libc::SIGABRT && facts.sender == Some(process_id());
+                // SAFETY: the caller vouches for info.
+                !aborts && unsafe { signals::is_dropped(self.signal, self.info) }
+            }
+            Previous::Handler => false,
+        }
+    }
+
+    /// Writes the report of a signal that may be the process' death, once no other thread is at one.
+    ///
+    /// # Safety
+    /// - All fields are what the kernel gave the handler for the signal.
+    unsafe fn report_death(&self, facts: &SignalFacts, thread: Thread, is_nudge: bool) -> Then {
+        let here = CrashOwner::of(thread);
+        let before = signals::previous(self.signal);
         let mut then = Then::Previous;
         // SAFETY: the caller vouches for the context.
         let sp = unsafe { Registers::from_context(self.frame) }.sp() as usize;
@@ -213,7 +230,7 @@ impl Arrived {
             match seen.stage {
                 CrashStage::Writing if is_mine => {
                     // SAFETY: the caller vouches for what arrived, and this thread is writing.
-                    return unsafe { self.crashed_while_writing(&facts, is_nudge) };
+                    return unsafe { self.crashed_while_writing(facts, is_nudge) };
                 }
                 // It has come too late.
                 _ if is_nudge => return Then::Nothing,
@@ -332,9 +349,10 @@ impl Arrived {
             return Then::Nothing;
         }
         // SAFETY: the caller vouches for the context.
-        match unsafe { writing::cut_off(self.frame, is_nudge) } {
-            true => Then::Nothing,
-            false => Then::Default,
+        if unsafe { writing::cut_off(self.frame, is_nudge) } {
+            Then::Nothing
+        } else {
+            Then::Default
         }
     }
 }

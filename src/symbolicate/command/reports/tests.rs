@@ -1,5 +1,7 @@
 //! A report over which the symbolicator has a fault.
 
+use std::io::Write;
+
 use super::*;
 use crate::report;
 use crate::symbolicate::DebugFiles;

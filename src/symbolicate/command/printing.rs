@@ -1,0 +1,213 @@
+//! The output of a run, put together from the results of its batches, in their order.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use super::args::{Args, FormatName};
+use super::output::Output;
+use super::progress::Progress;
+use super::tally::{Quiet, Tally};
+use super::{DONE, INTERRUPTED, Messages, USAGE, done, interrupt};
+use crate::symbolicate::DebugFiles;
+use crate::symbolicate::format::facts::count;
+use crate::symbolicate::format::{Format, missing_text};
+use crate::symbolicate::group::SeenIds;
+
+/// Time between two looks of a waiting thread for an interrupt.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The result of a batch.
+pub(super) struct Batch<P> {
+    /// Parts of the output and messages, in the order of the reports.
+    pub(super) outcomes: Vec<Outcome<P>>,
+    pub(super) tally: Tally,
+}
+
+pub(super) enum Outcome<P> {
+    /// Of the report with this identity.
+    Part(Option<u64>, P),
+    Warning(String),
+    Error(String),
+    /// Nothing may be written, and why.
+    Refused(String),
+}
+
+impl<P> Batch<P> {
+    pub(super) fn unreadable(&mut self, text: String) {
+        self.tally.damaged += 1;
+        self.outcomes.push(Outcome::Error(text));
+    }
+
+    pub(super) fn unopened(&mut self, text: String) {
+        self.tally.unopened += 1;
+        self.outcomes.push(Outcome::Error(text));
+    }
+}
+
+/// Prints results, and counts them.
+pub(super) struct Printer<'p, 'm, F> {
+    args: &'p Args,
+    format: F,
+    out: Output,
+    messages: &'p mut Messages<'m>,
+    progress: Progress,
+    quiet: Quiet,
+    seen: SeenIds,
+    /// True if a report is printed the first time that it comes, and not again.
+    each_once: bool,
+    tally: Tally,
+    /// The reason why nothing may be written.
+    refused: Option<String>,
+}
+
+impl<'p, 'm, F: Format> Printer<'p, 'm, F> {
+    pub(super) fn new(
+        args: &'p Args,
+        format: F,
+        out: Output,
+        messages: &'p mut Messages<'m>,
+    ) -> Printer<'p, 'm, F> {
+        // Groups do it for themselves.
+        let is_grouped = args.top.is_some() || args.format == FormatName::Html;
+        Printer {
+            args,
+            format,
+            out,
+            messages,
+            progress: Progress::new(&args.reports, args.output.is_some()),
+            quiet: Quiet::new(args.verbose),
+            seen: SeenIds::default(),
+            each_once: counts_once(args) && !is_grouped,
+            tally: Tally::default(),
+            refused: None,
+        }
+    }
+
+    /// Prints each result as it comes, until the last one, an interrupt, or one for which nothing may be written.
+    pub(super) fn print(&mut self, results: &Receiver<Receiver<Batch<F::Part>>>) -> io::Result<()> {
+        while let Some(result) = next(results, &mut self.out)?
+            && let Some(batch) = next(&result, &mut self.out)?
+        {
+            self.progress.add(batch.outcomes.len() as u64);
+            self.tally.add(batch.tally);
+            for outcome in batch.outcomes {
+                self.outcome(outcome)?;
+                if self.refused.is_some() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn outcome(&mut self, outcome: Outcome<F::Part>) -> io::Result<()> {
+        match outcome {
+            Outcome::Part(identity, _) if self.each_once && !self.seen.is_new(identity) => {}
+            Outcome::Part(_, part) => self.format.add(part, &mut self.out)?,
+            Outcome::Warning(_) | Outcome::Error(_) if self.quiet.is_enough() => {}
+            Outcome::Warning(text) => self.progress.aside(|| self.messages.warning(&text)),
+            Outcome::Error(text) => self.progress.aside(|| self.messages.error(&text)),
+            Outcome::Refused(text) => self.refused = Some(text),
+        }
+        Ok(())
+    }
+
+    /// Ends the output and prints the summary. `written` is what [`Printer::print`] has returned; `refused` says why
+    /// nothing may be written after all. Returns the exit code.
+    pub(super) fn finish(
+        mut self,
+        written: io::Result<()>,
+        refused: Option<String>,
+        files: &DebugFiles,
+    ) -> u8 {
+        self.progress.finish();
+        self.tally.again = self.seen.again();
+        if let Some(more) = self.quiet.more() {
+            let all = count(self.tally.seen, "report");
+            let text = format!("{more} more such messages about {all}; --verbose prints all");
+            self.messages.warning(&text);
+        }
+        if let Some(refused) = self.refused.take().or(refused) {
+            self.messages.error(&refused);
+            return USAGE;
+        }
+        let file = self.out.path().map(|path| path.display().to_string());
+        let Printer {
+            args,
+            format,
+            out,
+            messages,
+            tally,
+            ..
+        } = self;
+        // A file is written whole, or not at all.
+        let is_kept = file.is_none() || tally.seen > 0 && !interrupt::came();
+        let result = written.and_then(|()| end_output(args, format, out, &tally, is_kept));
+        // Ctrl-C takes the file away at once.
+        let is_lost = file.is_some() && interrupt::came();
+        if !is_lost {
+            let code = done(result, messages);
+            if code != DONE {
+                return code;
+            }
+        }
+        if args.verbose || args.list_missing {
+            messages.searched(files);
+        }
+        if args.verbose {
+            messages.without_table(files);
+        }
+        let code = tally.conclude(args, messages);
+        if interrupt::came() {
+            let done = count(tally.seen, "report");
+            let lost = file.filter(|_| is_lost);
+            let file = lost.map_or(String::new(), |file| format!("; {file} is not written"));
+            messages.warning(&format!("interrupted: {done} done{file}"));
+            return INTERRUPTED;
+        }
+        code
+    }
+}
+
+/// Writes what comes after the last report. A file that is not kept goes.
+fn end_output<F: Format>(
+    args: &Args,
+    mut format: F,
+    mut out: Output,
+    tally: &Tally,
+    is_kept: bool,
+) -> io::Result<()> {
+    if args.list_missing {
+        for missing in tally.missing.values() {
+            writeln!(out, "{}", missing_text(missing))?;
+        }
+    } else if tally.seen > 0 {
+        format.finish(&mut out)?;
+    }
+    if is_kept {
+        out.finish()?;
+    }
+    Ok(())
+}
+
+/// Returns true if copies of a report count once. As text a report is printed as often as it is named.
+pub(super) fn counts_once(args: &Args) -> bool {
+    args.top.is_some() || args.format != FormatName::Text
+}
+
+/// Waits for the next value; `None` after the last, and when someone pressed Ctrl-C. Before it waits, what was
+/// written goes out.
+fn next<T>(from: &Receiver<T>, out: &mut dyn Write) -> io::Result<Option<T>> {
+    if let Ok(next) = from.try_recv() {
+        return Ok(Some(next));
+    }
+    out.flush()?;
+    loop {
+        match from.recv_timeout(TICK) {
+            Ok(next) => return Ok(Some(next)),
+            Err(RecvTimeoutError::Timeout) if !interrupt::came() => {}
+            Err(_) => return Ok(None),
+        }
+    }
+}
