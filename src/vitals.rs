@@ -1,4 +1,15 @@
 //! Gauges that stand in every report: CPU, memory, frame rate, launch, power, time since start.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 mod told;
 

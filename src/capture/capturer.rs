@@ -171,7 +171,7 @@ impl Capturer {
             let mut walk = self.unwinder.walk(&self.registers, images.set(), copy);
             let end = fill(frames, tasks, &mut walk, images, taken);
             tasks.match_notes(copied.notes, images.set());
-            unwind += now().saturating_sub(start);
+            unwind = now().saturating_sub(start).saturating_add(unwind);
             end
         };
         let mut end = walk(&mut self.frames, images);
@@ -187,7 +187,7 @@ impl Capturer {
             end,
             stopped: copied.stopped,
             unwind,
-            bytes: (copied.stack.len() + interrupted.len()) as u64,
+            bytes: copied.stack.len().saturating_add(interrupted.len()) as u64,
             cut: copied.cut,
         };
         Ok((captured, renewed))
@@ -348,7 +348,7 @@ fn fill<M: Memory>(
         if let Some(frame) = walk.take_async_frame() {
             tasks.add(left.saturating_sub(1), frame);
         }
-        left += 1;
+        left = left.saturating_add(1);
         next
     }));
     let end = walk.end().unwrap_or(WalkEnd::Limit);

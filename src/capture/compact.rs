@@ -113,10 +113,10 @@ impl SectionWords<'_> {
                 let entry = self.word(entries.checked_add(number.checked_mul(4)?)?)?;
                 let which = (entry >> 24) as usize;
                 let encoding = match which.checked_sub(common_count) {
-                    None => self.word(common.checked_add(which * 4)?)?,
+                    None => self.word(common.checked_add(which.checked_mul(4)?)?)?,
                     Some(own) if own < self.half(page.at.checked_add(10)?)? => {
                         let all = page.at.checked_add(self.half(page.at.checked_add(8)?)?)?;
-                        self.word(all.checked_add(own * 4)?)?
+                        self.word(all.checked_add(own.checked_mul(4)?)?)?
                     }
                     Some(_) => return None,
                 };
@@ -212,7 +212,7 @@ impl CompactTable {
             // UNWIND_ARM64_MODE_FRAMELESS: of a leaf, so that lr is its caller's still. framehop knows
             // that it makes no call, and goes by the frame pointer.
             (Arch::Arm64, 2) => {
-                let size = i64::from(encoding >> 12 & 0xfff) * 16;
+                let size = i64::from(encoding >> 12 & 0xfff) << 4;
                 let rule = Rule::frame(Base::Sp, size, None, None);
                 return rule.map_or(Compact::Nothing, |rule| {
                     Compact::Body(rule, RuleSource::Row)
@@ -285,9 +285,9 @@ fn last_at_or_before(
 ) -> Option<usize> {
     let (mut low, mut high) = (0, count);
     while low < high {
-        let middle = low + (high - low) / 2;
+        let middle = usize::midpoint(low, high);
         if value(middle)? <= wanted {
-            low = middle + 1;
+            low = middle.saturating_add(1);
         } else {
             high = middle;
         }

@@ -157,7 +157,7 @@ impl Scratch {
     /// Reserves the memory. Not signal-safe.
     pub(crate) fn new() -> Scratch {
         let (shown, section, header) = Shown::new();
-        let at_section = Some(SHOWN..SHOWN + u64::from(u32::MAX));
+        let at_section = Some(SHOWN..SHOWN.saturating_add(u64::from(u32::MAX)));
         let entries = Engine::of(ExplicitModuleSectionInfo {
             base_svma: SHOWN_BASE,
             eh_frame_svma: at_section.clone(),
@@ -202,7 +202,7 @@ impl Scratch {
     /// went, and wrap around; and all that is shown has the same count. Signal-safe.
     fn evict(&mut self, address: u64, arch: Arch) {
         let other = match address % SLOTS {
-            slot if slot == address => slot + SLOTS,
+            slot if slot == address => slot.wrapping_add(SLOTS),
             slot => slot,
         };
         let other = FrameAddress::from_instruction_pointer(other);
@@ -229,8 +229,9 @@ impl Reads {
 
     fn read(&mut self, address: u64) -> Result<u64, ()> {
         *self.addresses.get_mut(self.count).ok_or(())? = address;
-        self.count += 1;
-        Ok(WORD + self.count as u64 - 1)
+        let word = WORD.wrapping_add(self.count as u64);
+        self.count = self.count.wrapping_add(1);
+        Ok(word)
     }
 
     /// Returns the address of the stack word that was read as `word`.

@@ -21,7 +21,7 @@ static LISTINGS: AtomicU32 = AtomicU32::new(0);
 
 /// Counts a listing that begins now; returns its number.
 pub(super) fn begin_listing() -> u32 {
-    LISTINGS.fetch_add(1, Ordering::SeqCst) + 1
+    LISTINGS.fetch_add(1, Ordering::SeqCst).wrapping_add(1)
 }
 
 /// The moment when a stack was taken, in listings.
@@ -71,7 +71,7 @@ impl Images {
         let number = |listed| match listed {
             Listed::Known(image) => image,
             Listed::New(mut image) => {
-                serials += 1;
+                serials = serials.wrapping_add(1);
                 image.serial = serials;
                 image.first = if is_sole(&image) { listing } else { 0 };
                 Arc::new(*image)
@@ -102,7 +102,8 @@ impl Images {
     /// Returns true if the frame, by its index in this set, lay in that image when its stack was taken. Signal-safe.
     pub(super) fn is_certain(&self, frame: &RawFrame, taken: Moment) -> bool {
         let image = self.list().get(frame.image as usize);
-        image.is_none_or(|image| image.serial <= taken.serials || image.first == taken.begun + 1)
+        let next = taken.begun.wrapping_add(1);
+        image.is_none_or(|image| image.serial <= taken.serials || image.first == next)
     }
 
     /// The image that `frame` lay in when it was captured, by this set's listing or an earlier one. `None` if that
@@ -120,8 +121,9 @@ impl Images {
         let Some(begun) = frame.image.checked_sub(UNLISTED) else {
             return self.by_serial(frame.image);
         };
+        let next = begun.wrapping_add(1);
         self.listed()
-            .find(|image| image.first == begun + 1 && image.contains(at))
+            .find(|image| image.first == next && image.contains(at))
     }
 
     /// The image of this serial number, also if it was unloaded since. Signal-safe.

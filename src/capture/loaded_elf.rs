@@ -36,7 +36,7 @@ pub(super) fn loaded(facts: ImageFacts) -> LoadedImage {
     }
     for code in facts.code {
         let hash_lacks = image.id.is_empty() && image.text_hash.is_none();
-        let whole = || segments.part(code.start, Some(code.end - code.start));
+        let whole = || segments.part(code.start, Some(length(&code)));
         let is_unloadable = matches!(segments.contents, Contents::Unloadable(_));
         if let Some(text) = (hash_lacks || !is_unloadable).then(whole).flatten() {
             if hash_lacks {
@@ -46,15 +46,14 @@ pub(super) fn loaded(facts: ImageFacts) -> LoadedImage {
                 image = image.with_text(text);
             }
         }
-        let length = usize::try_from(code.end - code.start).ok();
         if is_unloadable
-            && let Some(length) = length
-            && let Ok(copy) = CodeCopy::new(facts.slide.wrapping_add(code.start), length)
+            && let Ok(size) = usize::try_from(length(&code))
+            && let Ok(copy) = CodeCopy::new(facts.slide.wrapping_add(code.start), size)
         {
             image = image.with_code_copy(code.start, copy);
         }
     }
-    let part = |range: Range<u64>| segments.part(range.start, Some(range.end - range.start));
+    let part = |range: Range<u64>| segments.part(range.start, Some(length(&range)));
     // The length of `.eh_frame` is not known; it ends in its segment, and each entry has a length.
     if let Some(header) = facts.eh_frame_hdr.and_then(part)
         && let Some(start) = super::cfi::eh_frame_of(&header)
@@ -75,6 +74,11 @@ pub(super) fn loaded(facts: ImageFacts) -> LoadedImage {
     }
 }
 
+/// Count of the addresses of a range.
+fn length(range: &Range<u64>) -> u64 {
+    range.end.saturating_sub(range.start)
+}
+
 /// The segments of an image, of which sections are parts.
 struct Segments {
     slide: u64,
@@ -82,13 +86,16 @@ struct Segments {
 }
 
 impl Segments {
-    /// The bytes from an svma on, of at most `length`, up to the end of their segment.
-    fn part(&self, svma: u64, length: Option<u64>) -> Option<Section> {
+    /// The bytes from an svma on, of at most `most`, up to the end of their segment.
+    fn part(&self, svma: u64, most: Option<u64>) -> Option<Section> {
         let within = |segment: &Range<u64>| {
-            let rest = segment.contains(&svma).then(|| segment.end - svma)?;
-            let length = length.map_or(rest, |length| length.min(rest));
-            let start = usize::try_from(svma - segment.start).ok()?;
-            Some(start..start.checked_add(usize::try_from(length).ok()?)?)
+            if !segment.contains(&svma) {
+                return None;
+            }
+            let rest = length(&(svma..segment.end));
+            let size = most.map_or(rest, |most| most.min(rest));
+            let start = usize::try_from(svma.checked_sub(segment.start)?).ok()?;
+            Some(start..start.checked_add(usize::try_from(size).ok()?)?)
         };
         let bytes = match &self.contents {
             Contents::Held => None,

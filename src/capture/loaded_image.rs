@@ -369,7 +369,8 @@ impl LoadedImage {
 
     /// Returns true if an address (avma) lies in it.
     pub fn contains(&self, avma: u64) -> bool {
-        avma >= self.base && avma - self.base < self.size
+        let offset = avma.checked_sub(self.base);
+        offset.is_some_and(|offset| offset < self.size)
     }
 
     /// Returns true if an address (avma) may hold an instruction.

@@ -27,7 +27,7 @@ impl Mark {
         let mut sum = 0;
         let mut chunk = [0; 512];
         for start in (0..self.length).step_by(chunk.len()) {
-            let length = chunk.len().min(self.length - start);
+            let length = chunk.len().min(self.length.saturating_sub(start));
             let chunk = chunk.get_mut(..length).unwrap_or_default();
             let at = self.at.wrapping_add(start as u64);
             if memory::read(at, chunk) != length {

@@ -1,15 +1,4 @@
 //! Memory from which an unwinder reads a thread's stack.
-// Signal-safe: nothing here can panic.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic
-    )
-)]
 
 /// The reason why a word could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,15 @@
 //! The signal-safe core: a thread, to its registers and stack, to its frames.
+// Signal-safe code is in each of these modules: nothing in the room can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 mod capturer;
 mod cfi;

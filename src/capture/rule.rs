@@ -90,7 +90,9 @@ impl Rule {
             Rule::Nothing => 5,
             Rule::RestoredContext => 6,
             // The same kind, with a register.
-            Rule::LinkIn { register, cfa, fp } => frame(6, cfa, Some(i16::from(register) + 1), fp),
+            Rule::LinkIn { register, cfa, fp } => {
+                frame(6, cfa, Some(i16::from(register).wrapping_add(1)), fp)
+            }
         }
     }
 

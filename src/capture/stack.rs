@@ -1,15 +1,4 @@
 //! Room for the frames of one stack: if it has too many, the innermost and the outermost ones.
-// Signal-safe: nothing here can panic.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic
-    )
-)]
 
 use crate::report::model::{Omitted, RawFrame};
 

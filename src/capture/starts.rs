@@ -21,15 +21,15 @@ impl FunctionStarts {
             bytes: bytes.to_vec(),
             marks: Vec::new(),
         };
-        let mut function = 0;
+        let mut function = 0u64;
         let mut at = 0;
-        let mut count = 0;
+        let mut count = 0usize;
         while let Some(distance) = uleb(bytes, &mut at).filter(|distance| *distance != 0) {
-            function += distance;
-            if count % EACH == 0 {
+            function = function.wrapping_add(distance);
+            if count.is_multiple_of(EACH) {
                 starts.marks.push((function, at));
             }
-            count += 1;
+            count = count.wrapping_add(1);
         }
         starts.bytes.truncate(at);
         starts
@@ -75,7 +75,7 @@ fn uleb(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut value = 0u64;
     for shift in (0..63).step_by(7) {
         let byte = *bytes.get(*at)?;
-        *at += 1;
+        *at = at.wrapping_add(1);
         value |= u64::from(byte & 0x7f) << shift;
         if byte & 0x80 == 0 {
             return Some(value);

@@ -120,7 +120,7 @@ impl<A: Atomic<Value = usize>> Epochs<A> {
     fn enter(&self) -> usize {
         loop {
             let epoch = self.epoch.load(Ordering::SeqCst);
-            let readers = &self.readers[epoch & 1];
+            let readers = self.counter(epoch);
             readers.fetch_add(1, Ordering::SeqCst);
             if self.epoch.load(Ordering::SeqCst) == epoch {
                 return epoch & 1;
@@ -129,9 +129,15 @@ impl<A: Atomic<Value = usize>> Epochs<A> {
         }
     }
 
+    /// Counts the readers of the epochs of this parity. Signal-safe.
+    fn counter(&self, epoch: usize) -> &A {
+        let [even, odd] = &self.readers;
+        if epoch & 1 == 0 { even } else { odd }
+    }
+
     /// The reader has gone. Signal-safe.
     fn leave(&self, parity: usize) {
-        self.readers[parity & 1].fetch_sub(1, Ordering::SeqCst);
+        self.counter(parity).fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -142,7 +148,7 @@ impl<T> SwappedOut<T> {
         // Twice: where there is no reader, what was just swapped out is freed at once.
         for _ in 0..2 {
             let epoch = epochs.epoch.load(Ordering::SeqCst);
-            if epochs.readers[(epoch + 1) & 1].load(Ordering::SeqCst) == 0 {
+            if epochs.counter(epoch.wrapping_add(1)).load(Ordering::SeqCst) == 0 {
                 self.aging.clear();
                 epochs.epoch.store(epoch.wrapping_add(1), Ordering::SeqCst);
                 std::mem::swap(&mut self.aging, &mut self.fresh);

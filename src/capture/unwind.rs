@@ -1,16 +1,5 @@
 //! Walking a stack: from registers to the chain of callers. Signal-safe, all of this module, once an [`Unwinder`] is
 //! made.
-// Signal-safe: nothing in these modules can panic.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic
-    )
-)]
 
 mod ahead;
 mod extended;

@@ -1,4 +1,15 @@
 //! The monitor that an app installs: triggers, capture and store wired together.
+// Signal-safe code is in this room: nothing in it can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 mod builder;
 mod error;

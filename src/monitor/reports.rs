@@ -71,7 +71,8 @@ pub(super) fn put(outbox: &Outbox, path: PathBuf, settles: Duration) {
     if let Some(inbox) = outbox
         && !IS_OURS.try_with(Cell::get).unwrap_or(false)
     {
-        inbox.put(News::Report(path, Instant::now() + settles));
+        let now = Instant::now();
+        inbox.put(News::Report(path, now.checked_add(settles).unwrap_or(now)));
     }
 }
 

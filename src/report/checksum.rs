@@ -1,4 +1,15 @@
 //! CRC-32 (IEEE, as zlib's) that can be carried on, and the hash of an image without a build id.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use crc::{CRC_32_ISO_HDLC, Crc, Table};
 

@@ -1,4 +1,15 @@
 //! Names of report files: `<wall time>-<event>-<short id>.partial`, `.wedjat` once they are whole.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use std::ffi::CStr;
 use std::fmt::{self, Write as _};
@@ -63,11 +74,10 @@ impl Name {
 
     fn push(&mut self, byte: u8) {
         // The last byte stays 0: the C string's end.
-        if self.len < self.bytes.len() - 1
-            && let Some(slot) = self.bytes.get_mut(self.len)
-        {
+        let [room @ .., _] = &mut self.bytes;
+        if let Some(slot) = room.get_mut(self.len) {
             *slot = byte;
-            self.len += 1;
+            self.len = self.len.wrapping_add(1);
         }
     }
 }
@@ -113,17 +123,28 @@ pub fn is_short_id(text: &[u8]) -> bool {
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let z = days.saturating_add(719_468);
     let (era, day_of_era) = (z / 146_097, z % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let days_but_leap = day_of_era
+        .wrapping_sub(day_of_era / 1_460)
+        .wrapping_add(day_of_era / 36_524)
+        .wrapping_sub(day_of_era / 146_096);
+    let year_of_era = days_but_leap / 365;
+    let first_day_of_year = year_of_era
+        .wrapping_mul(365)
+        .wrapping_add(year_of_era / 4)
+        .wrapping_sub(year_of_era / 100);
+    let day_of_year = day_of_era.wrapping_sub(first_day_of_year);
+    // Months are counted from March, so that the leap day comes last.
+    let shifted = day_of_year.wrapping_mul(5).wrapping_add(2) / 153;
+    let first_day_of_month = shifted.wrapping_mul(153).wrapping_add(2) / 5;
+    let day = day_of_year.wrapping_sub(first_day_of_month).wrapping_add(1);
     let month = if shifted < 10 {
-        shifted + 3
+        shifted.wrapping_add(3)
     } else {
-        shifted - 9
+        shifted.wrapping_sub(9)
     };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+    let shifted_year = era.wrapping_mul(400).wrapping_add(year_of_era);
+    let year = shifted_year.wrapping_add(u64::from(month <= 2));
+    (year, month, day)
 }
 
 #[cfg(test)]

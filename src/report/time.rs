@@ -1,4 +1,15 @@
 //! Times and durations: nanoseconds in the format, the standard library's types in the model.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use std::time::{Duration, SystemTime};
 

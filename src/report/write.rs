@@ -1,4 +1,15 @@
 //! Sections into a fixed buffer and from there, each in one write, into a sink; never allocates.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use std::fmt;
 

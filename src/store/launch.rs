@@ -11,6 +11,17 @@
 //! it into a file of its own.
 //!
 //! Signal-safe, but for `LaunchRecord` and `count`.
+// A crash handler writes the record: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use std::fmt::Write as _;
 use std::io;
@@ -127,8 +138,8 @@ fn write(file: &File, first: usize) -> Option<()> {
     for (into, word) in bytes.chunks_exact_mut(8).zip(&NOW) {
         into.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
     }
-    file.write_at(first as u64 * 8, bytes.get(first * 8..)?)
-        .ok()
+    let from = first.checked_mul(8)?;
+    file.write_at(from as u64, bytes.get(from..)?).ok()
 }
 
 /// The record's name.
@@ -174,7 +185,7 @@ impl LaunchRecord {
         NOW[at::PID].store(process_id().into(), Ordering::Relaxed);
         let halves = |at: usize, value: u128| {
             store(at, (value >> 64) as u64);
-            store(at + 1, value as u64);
+            store(at.wrapping_add(1), value as u64);
         };
         store(at::MAGIC, MAGIC);
         store(at::STATUS, NO_STATUS);
@@ -184,12 +195,12 @@ impl LaunchRecord {
         let length = version.floor_char_boundary((at::VERSION_END - at::VERSION) * 8);
         store(at::VERSION_LENGTH, length as u64);
         let bytes = version.as_bytes().get(..length).unwrap_or_default();
-        for (index, chunk) in bytes.chunks(8).enumerate() {
+        for (at, chunk) in (at::VERSION..).zip(bytes.chunks(8)) {
             let mut word = [0; 8];
             word.iter_mut()
                 .zip(chunk)
                 .for_each(|(to, from)| *to = *from);
-            store(at::VERSION + index, u64::from_ne_bytes(word));
+            store(at, u64::from_ne_bytes(word));
         }
         file.replace(&FILE).map_err(io::Error::from_raw_os_error)?;
         // Only now is it one; and not before, as this writes, and the file was another record's.
@@ -337,7 +348,8 @@ pub(crate) fn goes_on(folder: &Folder) {
 /// report.
 fn ends_in(folder: &Folder, how: u64) {
     if ends(how).is_none() && is_ours() {
-        let [started, launch] = [at::STARTED, at::LAUNCH].map(|at| NOW[at].load(Ordering::Relaxed));
+        let started = NOW[at::STARTED].load(Ordering::Relaxed);
+        let launch = NOW[at::LAUNCH].load(Ordering::Relaxed);
         let name = name(started, launch);
         let create = || folder.create(name.as_c_str());
         let file = create().or_else(|_| {

@@ -1,4 +1,15 @@
 //! A copy of the async callers of one stack, in fixed room.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use crate::report::{AsyncEnd, Chains, RawChain, RawChains};
 
@@ -27,7 +38,7 @@ impl KeptChains {
     /// Copies chains, in place of those it had. Signal-safe.
     pub fn set(&mut self, chains: RawChains<'_>) {
         self.count = 0;
-        let mut used = 0;
+        let mut used = 0usize;
         let all = (0..chains.chains.len()).filter_map(|index| chains.at(index));
         for (slot, (frame, callers, end)) in self.chains.iter_mut().zip(all) {
             let room = self.callers.get_mut(used..).unwrap_or_default();
@@ -45,8 +56,8 @@ impl KeptChains {
                     end
                 },
             };
-            used += count;
-            self.count += 1;
+            used = used.saturating_add(count);
+            self.count = self.count.saturating_add(1);
         }
     }
 

@@ -1,4 +1,15 @@
 //! Events not reported since launch, by reason: counted where they are dropped, listed in every report.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -55,7 +66,7 @@ impl Losses {
             LossReason::Unwritten => 2,
             LossReason::Unanswered => 3,
             LossReason::Unsent => 4,
-            LossReason::NoStall(reason) => OWN.len() + reason as usize,
+            LossReason::NoStall(reason) => OWN.len().wrapping_add(reason as usize),
         };
         if let Some(slot) = self.0.get(place) {
             slot.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,16 @@
 //! `std::terminate` of C++ and Objective-C's exceptions that are not caught: what is noted of them
 //! for the crash handler, so that one death is one report.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;

@@ -168,8 +168,8 @@ impl FrameRegisters<'_> {
                 }
                 EvaluationResult::RequiresMemory { address, size, .. } => {
                     let word = memory.read(address).map_err(Fault::Missing)?;
-                    let bits = u32::from(size.min(8)) * 8;
-                    let value = word & u64::MAX.checked_shr(64 - bits).unwrap_or(0);
+                    let unread = 64u32.saturating_sub(u32::from(size).saturating_mul(8));
+                    let value = word & u64::MAX.checked_shr(unread).unwrap_or(0);
                     evaluation.resume_with_memory(Value::Generic(value))
                 }
                 _ => return Err(Fault::Bad),

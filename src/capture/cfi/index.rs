@@ -48,7 +48,7 @@ impl Index {
         let mut stretches = Vec::new();
         for (start, before) in starts().zip(0u32..) {
             let stretch = (past(start) >> shift) as usize;
-            stretches.resize(stretches.len().max(stretch + 1), before);
+            stretches.resize(stretches.len().max(stretch.saturating_add(1)), before);
         }
         let stretches = stretches.into();
         Some(Index {
@@ -76,14 +76,14 @@ impl Index {
     pub(super) fn entry(&self, svma: u64, section: u64) -> Option<FdePlace> {
         let pairs = pairs(&self.header, &self.table)?;
         let wanted = i32::try_from(svma.wrapping_sub(self.header.svma) as i64).ok()?;
-        let past = u32::try_from(i64::from(wanted) - i64::from(self.first)).ok()?;
+        let past = u32::try_from(i64::from(wanted).wrapping_sub(self.first.into())).ok()?;
         let last = self.stretches.len().checked_sub(1)?;
         let stretch = last.min((past >> self.shift) as usize);
         let before = *self.stretches.get(stretch)? as usize;
-        let behind = self.stretches.get(stretch + 1);
+        let behind = self.stretches.get(stretch.wrapping_add(1));
         let inside = pairs.get(before..behind.map_or(pairs.len(), |behind| *behind as usize))?;
-        let after = before + inside.partition_point(|pair| start_of(pair) <= wanted);
-        let number = after.checked_sub(1)?;
+        let after = inside.partition_point(|pair| start_of(pair) <= wanted);
+        let number = before.wrapping_add(after).checked_sub(1)?;
         let pair = pairs.get(number)?;
         let start = start_of(pair);
         let [.., a, b, c, d] = *pair;
@@ -126,9 +126,9 @@ const UDATA4: u8 = 0x03;
 /// The search table of a header, if it is of the shape that linkers make: a version of 1, the
 /// count as 4 bytes, entries relative to the header in 4 signed bytes each.
 fn header_table(header: Section) -> Option<(Section, Range<usize>)> {
-    let pointer_size = match header.bytes.get(1)? & 0x0f {
-        0x03 | 0x0b => 4,
-        0x04 | 0x0c => 8,
+    let (count_at, start): (usize, usize) = match header.bytes.get(1)? & 0x0f {
+        0x03 | 0x0b => (8, 12),
+        0x04 | 0x0c => (12, 16),
         _ => return None,
     };
     let known = header.bytes.first() == Some(&1)
@@ -137,9 +137,8 @@ fn header_table(header: Section) -> Option<(Section, Range<usize>)> {
     if !known {
         return None;
     }
-    let at = 4 + pointer_size;
-    let count = u32::from_le_bytes(header.bytes.get(at..at + 4)?.try_into().ok()?) as usize;
-    let start = at + 4;
+    let count = header.bytes.get(count_at..start)?.try_into().ok()?;
+    let count = u32::from_le_bytes(count) as usize;
     let table = start..start.checked_add(count.checked_mul(8)?)?;
     header.bytes.get(table.clone())?;
     Some((header, table))

@@ -96,7 +96,7 @@ impl Instructions {
                 Code::AdvanceLoc { .. } => seen.advances = true,
                 Code::Nop | Code::ArgsSize { .. } => {}
                 Code::RememberState => {
-                    remembered += 1;
+                    remembered = remembered.wrapping_add(1);
                     if remembered > REMEMBERED {
                         return None;
                     }

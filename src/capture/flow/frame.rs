@@ -71,19 +71,9 @@ impl FrameState {
         return_address: Option<i32>,
         saved_fp: Option<i32>,
     ) -> FrameState {
-        let mut registers = [RegisterState::Unknown; COUNT];
-        registers[arch.sp()] = sp.map_or(RegisterState::Unknown, RegisterState::Below);
-        registers[arch.fp()] = match fp {
-            Some(fp) => RegisterState::Below(fp),
-            None if saved_fp.is_none() => RegisterState::CallersFp,
-            None => RegisterState::Unknown,
-        };
-        if arch == Arch::Arm64 && return_address.is_none() {
-            registers[arch.return_address()] = RegisterState::Link;
-        }
-        FrameState {
+        let mut frame = FrameState {
             arch,
-            registers,
+            registers: [RegisterState::Unknown; COUNT],
             return_address,
             saved_fp,
             if_equal: None,
@@ -93,7 +83,19 @@ impl FrameState {
             left: false,
             restored: false,
             stored: false,
+        };
+        if let Some(sp) = sp {
+            frame.set(arch.sp() as u8, RegisterState::Below(sp));
         }
+        match fp {
+            Some(fp) => frame.set(arch.fp() as u8, RegisterState::Below(fp)),
+            None if saved_fp.is_none() => frame.set(arch.fp() as u8, RegisterState::CallersFp),
+            None => {}
+        }
+        if arch == Arch::Arm64 && return_address.is_none() {
+            frame.set(arch.return_address() as u8, RegisterState::Link);
+        }
+        frame
     }
 
     /// The frame that a rule describes, which holds in a function's body.
@@ -101,8 +103,8 @@ impl FrameState {
         let Rule::Frame(FrameRule { base, cfa, ra, fp }) = rule else {
             return None;
         };
-        let cfa = Some(i32::from(cfa) * 8);
-        let place = |words: Option<i16>| words.map(|words| i32::from(words) * 8);
+        let cfa = Some(i32::from(cfa) << 3);
+        let place = |words: Option<i16>| words.map(|words| i32::from(words) << 3);
         let (sp, by_fp) = match base {
             Base::Sp => (cfa, None),
             Base::Fp => (None, cfa),
@@ -130,8 +132,8 @@ impl FrameState {
     }
 
     fn below(&self, register: usize) -> Option<i32> {
-        match self.registers[register & 31] {
-            RegisterState::Below(below) => Some(below),
+        match self.registers.get(register & 31)? {
+            RegisterState::Below(below) => Some(*below),
             _ => None,
         }
     }
@@ -209,7 +211,7 @@ impl FrameState {
     /// The same, by sp where that is known.
     pub(super) fn rule_by_sp(&self) -> Option<Rule> {
         let mut frame = *self;
-        frame.registers[self.arch.fp()] = RegisterState::Unknown;
+        frame.set(self.arch.fp() as u8, RegisterState::Unknown);
         frame.rule()
     }
 
@@ -326,7 +328,9 @@ impl FrameState {
             Written::Sum(from, by) => match (self.get(from), i32::try_from(by)) {
                 (held @ RegisterState::Loaded, _) | (held, Ok(0)) => held,
                 (RegisterState::Below(from), Ok(by)) => below(from.checked_sub(by)),
-                (RegisterState::Number(from), Ok(by)) => number(i64::from(from) + i64::from(by)),
+                (RegisterState::Number(from), Ok(by)) => {
+                    number(i64::from(from).wrapping_add(by.into()))
+                }
                 _ => RegisterState::Unknown,
             },
             Written::Bits { of, keep, set } => match self.get(of) {

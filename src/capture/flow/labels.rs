@@ -26,7 +26,8 @@ const LOOKED_AT: u64 = 4096;
 
 /// Classifies the code at the beginning of `code`, which no unwind table covers.
 pub(super) fn entry(code: Code<'_>) -> Labelled {
-    let instructions = || (0..LOOKED_AT).map_while(|at| code.lift(code.start + 4 * at));
+    let instructions =
+        || (0..LOOKED_AT).map_while(|at| code.lift(code.start.wrapping_add(at << 2)));
     let mut found = Labelled::Function;
     for i in instructions() {
         for op in i.ops {
@@ -76,7 +77,7 @@ pub(super) fn call_piece(code: Code<'_>, at: u64, frame: &mut FrameState) {
             return;
         };
         match inner.follow(&i, at) {
-            Successor::Behind => at += i.length,
+            Successor::Behind => at = at.wrapping_add(i.length),
             Successor::Return => {
                 if inner.sp() != frame.sp() || inner.saved_fp != frame.saved_fp {
                     *frame = inner;

@@ -144,7 +144,7 @@ impl<'m> Machine<'m> {
     fn store(&mut self, address: Option<u64>, value: Option<u64>) -> Option<()> {
         let slot = self.written.get_mut(self.count % WRITTEN)?;
         *slot = (address?, value);
-        self.count += 1;
+        self.count = self.count.wrapping_add(1);
         (self.count <= WRITTEN).then_some(())
     }
 
@@ -152,7 +152,7 @@ impl<'m> Machine<'m> {
     pub(crate) fn load(&mut self, address: u64) -> Option<u64> {
         let near = |at: u64| at.wrapping_sub(address).wrapping_add(7) < 15;
         for back in 1..=self.count.min(WRITTEN) {
-            let (at, value) = *self.written.get((self.count - back) % WRITTEN)?;
+            let (at, value) = *self.written.get(self.count.wrapping_sub(back) % WRITTEN)?;
             if near(at) {
                 return value.filter(|_| at == address);
             }

@@ -21,7 +21,7 @@ pub(super) fn straight(
 ) -> Option<FrameState> {
     let mut at = from;
     while at < pc {
-        at += follow(code, at, &mut frame)?.0;
+        at = at.wrapping_add(follow(code, at, &mut frame)?.0);
     }
     (at == pc).then_some(frame)
 }
@@ -36,7 +36,7 @@ pub(crate) fn moves(code: Code<'_>) -> bool {
     for _ in 0..REACH {
         let mut frame = entered;
         match follow(code, at, &mut frame) {
-            Some((length, _)) if frame.sp() == entered.sp() => at += length,
+            Some((length, _)) if frame.sp() == entered.sp() => at = at.wrapping_add(length),
             next => return next.is_some(),
         }
     }
@@ -59,7 +59,7 @@ pub(crate) fn moves_by_numbers(code: Code<'_>) -> bool {
         })
     };
     let all = instructions(code, code.start).all(|(at, i)| {
-        end = at + i.length;
+        end = at.wrapping_add(i.length);
         by_number(&i) && i.clobbers & 1 << sp == 0
     });
     all && end == code.range().end
@@ -84,13 +84,13 @@ pub(crate) fn moves_with(
         let Some((length, Successor::Behind)) = follow(code, at, &mut frame) else {
             return true;
         };
-        at += length;
+        at = at.wrapping_add(length);
         let (Some(sp), true) = (frame.sp(), frame.sp() != before) else {
             continue;
         };
         match row(at) {
             Some(Rule::Frame(frame)) if frame.base == Base::Sp => {
-                if i32::from(frame.cfa) * 8 != sp {
+                if i32::from(frame.cfa) << 3 != sp {
                     return false;
                 }
             }
@@ -146,8 +146,9 @@ fn instructions<'t>(
 ) -> impl Iterator<Item = (u64, Instruction)> + use<'t> {
     std::iter::from_fn(move || {
         let i = code.lift(at)?;
-        at += i.length;
-        Some((at - i.length, i))
+        let here = at;
+        at = at.wrapping_add(i.length);
+        Some((here, i))
     })
 }
 
@@ -161,10 +162,10 @@ pub(crate) fn beginnings(code: Code<'_>) -> impl Iterator<Item = (u64, u64)> {
         let bytes = code.at(at)?;
         let here = at;
         let Some(i) = code.lift(at) else {
-            at += 1;
+            at = at.wrapping_add(1);
             return Some(None);
         };
-        at += i.length;
+        at = at.wrapping_add(i.length);
         let makes_frame =
             matches!(i.ops[0], Op::Set(to, Written::Sum(from, ..0)) if (to, from) == (sp, sp));
         // A function on arm64 makes its frame once; on x86_64 it also pushes arguments.
@@ -216,7 +217,7 @@ pub(super) fn loses_stack(code: Code<'_>, pc: u64, mut frame: FrameState) -> boo
     let mut at = pc;
     for _ in 0..machine::STEPS {
         match follow(code, at, &mut frame) {
-            Some((length, Successor::Behind)) => at += length,
+            Some((length, Successor::Behind)) => at = at.wrapping_add(length),
             Some((_, Successor::Return | Successor::Stop | Successor::ByPc)) => {
                 return frame.sp().is_none();
             }
@@ -246,7 +247,7 @@ pub(super) fn last_block(code: Code<'_>, pc: u64) -> Option<u64> {
     }
     let (mut block, mut at) = (code.start, code.start);
     for (address, i) in instructions(code, code.start).take_while(|(at, _)| *at < pc) {
-        at = address + i.length;
+        at = address.wrapping_add(i.length);
         if leads_elsewhere(&i) {
             block = at;
         }
@@ -261,19 +262,19 @@ pub(super) const TABLES: usize = 64;
 /// them. How many there are; `None` where there is not room for all.
 pub(super) fn note_tables(code: Code<'_>, found: &mut [u64]) -> Option<usize> {
     let range = code.range();
-    let (mut at, mut count) = (code.start, 0);
+    let (mut at, mut count) = (code.start, 0usize);
     while range.contains(&at) {
         let Some(instruction) = code.lift(at) else {
-            at += 1;
+            at = at.wrapping_add(1);
             continue;
         };
         if let Some((_, to)) = instruction.points_to()
             && range.contains(&to)
         {
             *found.get_mut(count)? = to;
-            count += 1;
+            count = count.wrapping_add(1);
         }
-        at += instruction.length;
+        at = at.wrapping_add(instruction.length);
     }
     Some(count)
 }

@@ -30,7 +30,8 @@ pub(super) fn lift(code: &[u8], at: u64) -> Option<Instruction> {
 fn next(word: u32, at: u64) -> Successor {
     // The distance has so many bits, the lowest of them at `low`.
     let to = |bits: u32, low: u32| {
-        let distance = i64::from(word << (32 - bits - low)) << 32 >> (64 - bits) << 2;
+        let above = 32u32.wrapping_sub(bits).wrapping_sub(low);
+        let distance = i64::from(word << above) << 32 >> 64u32.wrapping_sub(bits) << 2;
         at.wrapping_add_signed(distance)
     };
     let branch = |to| Successor::Branch {
@@ -114,18 +115,22 @@ fn process(word: u32, lifted: &mut Instruction) {
     let value = match word {
         // add, sub (immediate)
         _ if word & 0x9f80_0000 == 0x9100_0000 => {
-            let number = i64::from(word >> 10 & 0xfff) << (12 * (word >> 22 & 1));
-            let number = if kind & 2 == 0 { number } else { -number };
+            let number = i64::from(word >> 10 & 0xfff) << if word >> 22 & 1 == 1 { 12 } else { 0 };
+            let number = if kind & 2 == 0 {
+                number
+            } else {
+                number.wrapping_neg()
+            };
             Some(Written::Sum(from, number))
         }
         // orr of a run of ones
         _ if word & 0xffc0_03e0 == 0xb240_03e0 => {
-            let ones = u64::MAX >> (63 - (word >> 10 & 63));
+            let ones = u64::MAX >> (63 ^ (word >> 10 & 63));
             Some(Written::Number(ones.rotate_right(word >> 16 & 63)))
         }
         // movn, movz, movk
         _ if word & 0x1f80_0000 == 0x1280_0000 => {
-            let up = 16 * (word >> 21 & 3);
+            let up = (word >> 21 & 3) << 4;
             let half = u64::from(word >> 5 & 0xffff) << up;
             let whole = if wide { u64::MAX } else { u64::from(u32::MAX) };
             Some(match kind {
@@ -195,8 +200,8 @@ fn pair(word: u32, lifted: &mut Instruction) {
         // ldpsw; stgp
         (1, false) if load => 2,
         (1, false) => 4,
-        (_, true) => 2 + size,
-        _ => 2 + (size >> 1),
+        (_, true) => size.wrapping_add(2),
+        _ => (size >> 1).wrapping_add(2),
     };
     let whole = size == 2 && !vector;
     let both = [general(word), general(word >> 10)];
@@ -206,14 +211,18 @@ fn pair(word: u32, lifted: &mut Instruction) {
     }
     let offset = ((word << 10) as i32 >> 25) << scale;
     let base = (word >> 5 & 31) as u8;
-    access(lifted, word >> 23 & 3, base, offset, |at| match load {
-        true if whole => Op::Load(both, at),
-        true => Op::Nothing,
-        false => Op::Store {
-            from: if whole { both } else { [None; 2] },
-            to: Some(at),
-            bytes: 2 << scale,
-        },
+    access(lifted, word >> 23 & 3, base, offset, |at| {
+        if load && whole {
+            Op::Load(both, at)
+        } else if load {
+            Op::Nothing
+        } else {
+            Op::Store {
+                from: if whole { both } else { [None; 2] },
+                to: Some(at),
+                bytes: 2 << scale,
+            }
+        }
     });
 }
 
@@ -236,26 +245,31 @@ fn single(word: u32, lifted: &mut Instruction) {
         to,
         bytes: 1 << scale,
     };
-    let (mode, offset) = match by_immediate {
-        true if word >> 24 & 1 == 1 => (0, ((word >> 10 & 0xfff) << scale) as i32),
-        true => (word >> 10 & 3, (word << 11) as i32 >> 23),
-        // By a register; or an atomic operation.
-        false if word >> 10 & 3 == 2 && load => return,
-        false if word >> 10 & 3 == 2 => {
-            lifted.ops[0] = store(None);
-            return;
-        }
-        false => {
+    if !by_immediate {
+        let by_register = word >> 10 & 3 == 2;
+        if !by_register {
+            // An atomic operation.
             lifted.clobber(word);
             lifted.ops[0] = Op::Other;
-            return;
+        } else if !load {
+            lifted.ops[0] = store(None);
         }
+        return;
+    }
+    let (mode, offset) = if word >> 24 & 1 == 1 {
+        (0, ((word >> 10 & 0xfff) << scale) as i32)
+    } else {
+        (word >> 10 & 3, (word << 11) as i32 >> 23)
     };
     let base = (word >> 5 & 31) as u8;
-    access(lifted, mode, base, offset, |at| match load {
-        true if whole => Op::Load([general(word), None], at),
-        true => Op::Nothing,
-        false => store(Some(at)),
+    access(lifted, mode, base, offset, |at| {
+        if load && whole {
+            Op::Load([general(word), None], at)
+        } else if load {
+            Op::Nothing
+        } else {
+            store(Some(at))
+        }
     });
 }
 
@@ -274,7 +288,7 @@ fn structures(word: u32, lifted: &mut Instruction) {
             0b0110 | 0b0100 => 3,
             _ => 4,
         };
-        let moved = count * (8 << (word >> 30 & 1));
+        let moved = i64::wrapping_mul(count, 8 << (word >> 30 & 1));
         if word >> 24 & 1 == 0 && word >> 16 & 31 == 31 {
             lifted.ops[1] = Op::Set(base, Written::Sum(base, moved))
         } else {

@@ -132,13 +132,13 @@ impl RuleCache {
             self.slots.fill(Slot::default());
         }
         self.generation = generation;
-        self.tag = (generation % GENERATIONS + 1) << GENERATION_SHIFT;
+        self.tag = (generation % GENERATIONS).wrapping_add(1) << GENERATION_SHIFT;
     }
 
     /// The rule and image of an address that the frame of another rule returns to. Signal-safe.
     #[inline(always)]
     pub(crate) fn caller(&mut self, callee: KnownRule, address: u64) -> Option<KnownRule> {
-        let mut slot = self.sides[usize::from(callee.slot) % SLOTS].caller;
+        let mut slot = self.side(callee.slot).caller;
         if !self.is_in(slot, address) {
             slot = self.other_caller(callee, address)?;
         }
@@ -148,7 +148,8 @@ impl RuleCache {
     #[inline(never)]
     fn other_caller(&mut self, callee: KnownRule, address: u64) -> Option<u16> {
         let slot = self.slot_of(address)?;
-        self.sides[usize::from(callee.slot) % SLOTS].caller = slot;
+        let side = self.sides.get_mut(usize::from(callee.slot) % SLOTS)?;
+        side.caller = slot;
         Some(slot)
     }
 
@@ -165,15 +166,29 @@ impl RuleCache {
 
     #[inline(always)]
     fn is_in(&self, slot: u16, address: u64) -> bool {
-        let (known, word) = self.slots[usize::from(slot) % SLOTS];
+        let (known, word) = self.slot(slot);
         known == address && word & TAG == self.tag
     }
 
     #[inline(always)]
     fn known(&self, slot: u16) -> KnownRule {
-        let word = RuleWord(self.slots[usize::from(slot) % SLOTS].1);
-        let image = self.sides[usize::from(slot) % SLOTS].image.into();
-        KnownRule { word, image, slot }
+        KnownRule {
+            word: RuleWord(self.slot(slot).1),
+            image: self.side(slot).image.into(),
+            slot,
+        }
+    }
+
+    #[inline(always)]
+    fn slot(&self, slot: u16) -> Slot {
+        let slot = self.slots.get(usize::from(slot) % SLOTS);
+        slot.copied().unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn side(&self, slot: u16) -> Side {
+        let side = self.sides.get(usize::from(slot) % SLOTS);
+        side.copied().unwrap_or_default()
     }
 
     /// Keeps a rule, in place of the one that its set was given first. Signal-safe.
@@ -181,10 +196,19 @@ impl RuleCache {
         let (Ok(image), ways) = (known.image.try_into(), set_of(address)) else {
             return;
         };
-        self.slots[ways.clone()].rotate_right(1);
-        self.sides[ways.clone()].rotate_right(1);
-        self.slots[ways.start] = (address, known.word.0 & !TAG | self.tag);
-        self.sides[ways.start] = Side { image, caller: 0 };
+        let slot = (address, known.word.0 & !TAG | self.tag);
+        put_first(self.slots.get_mut(ways.clone()), slot);
+        put_first(self.sides.get_mut(ways), Side { image, caller: 0 });
+    }
+}
+
+/// Puts a value before those of a set, in place of the last one.
+fn put_first<T>(set: Option<&mut [T]>, value: T) {
+    if let Some(set) = set
+        && let Some(last) = set.last_mut()
+    {
+        *last = value;
+        set.rotate_right(1);
     }
 }
 
@@ -196,9 +220,11 @@ fn boxed<T: Copy + Default>() -> Box<[T; SLOTS]> {
 /// The slots of an address's set, by Fibonacci hashing: neighbouring addresses go to different sets.
 #[inline]
 fn set_of(address: u64) -> Range<usize> {
-    let set = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SETS.trailing_zeros());
-    let first = set as usize * WAYS;
-    first..first + WAYS
+    /// So many highest bits of the product remain.
+    const SHIFT: u32 = 64 - SETS.trailing_zeros();
+    let set = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> SHIFT;
+    let first = (set as usize).wrapping_mul(WAYS);
+    first..first.wrapping_add(WAYS)
 }
 
 #[cfg(test)]

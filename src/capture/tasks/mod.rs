@@ -4,17 +4,6 @@
 //! ([`notes`]), and matched to the frames of the walk afterwards ([`found`]). A stack that is read in place needs no notes.
 //!
 //! Source: Swift's ABI, include/swift/ABI/Task.h (`AsyncContext`).
-// Signal-safe: nothing in these modules can panic.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic
-    )
-)]
 
 mod follow;
 mod found;
@@ -47,10 +36,12 @@ pub(crate) fn without_mark(fp: u64) -> Option<u64> {
 }
 
 /// The bits of an address, so that those of pointer authentication are taken off.
-pub(crate) const ADDRESS: u64 = match cfg!(target_arch = "aarch64") {
-    true if cfg!(target_vendor = "apple") => (1 << 47) - 1,
-    true => (1 << ADDRESS_BITS) - 1,
-    false => u64::MAX,
+pub(crate) const ADDRESS: u64 = if !cfg!(target_arch = "aarch64") {
+    u64::MAX
+} else if cfg!(target_vendor = "apple") {
+    (1 << 47) - 1
+} else {
+    (1 << ADDRESS_BITS) - 1
 };
 
 /// Index of the register in which a function of this machine is given its context: `r14`, `x22`.

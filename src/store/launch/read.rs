@@ -204,7 +204,7 @@ fn read(words: &[u64], boot: Option<u128>, now: &Now) -> Option<EndedLaunch> {
     if word(at::MAGIC) != MAGIC || words.len() < FIRST_WORDS {
         return None;
     }
-    let pair = |at: usize| u128::from(word(at)) << 64 | u128::from(word(at + 1));
+    let pair = |at: usize| u128::from(word(at)) << 64 | u128::from(word(at.wrapping_add(1)));
     let version: Vec<u8> = words
         .get(at::VERSION..at::VERSION_END)?
         .iter()

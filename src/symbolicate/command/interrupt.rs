@@ -1,5 +1,16 @@
 //! Ctrl-C, a terminal that is closed, and a mapped file that got shorter: what was printed is kept, nothing new is
 //! begun, and no half-written file stays.
+// Signal-safe: nothing here can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
 
 use std::ffi::{CString, c_char};
 use std::io::Write;
