@@ -106,10 +106,11 @@ impl Context {
         }
     }
 
-    /// Sets a key: a text, a number or a `bool`.
-    pub fn set<'a>(&self, key: &str, value: impl Into<ValueView<'a>>) {
+    /// Sets a key: a text, a number or a `bool`. Returns false if the write was dropped: [`KEYS`] other keys were set,
+    /// or another thread wrote this one at the same instant.
+    pub fn set<'a>(&self, key: &str, value: impl Into<ValueView<'a>>) -> bool {
         let value = value.into();
-        self.put(&self.keys, key, |words| Record(words).set_value(key, value));
+        self.put(&self.keys, key, |words| Record(words).set_value(key, value))
     }
 
     /// Takes a key away. Its place stays taken: [`KEYS`] counts all keys that were ever set.
@@ -119,11 +120,12 @@ impl Context {
         }
     }
 
-    /// Sets a gauge: a number by name, as a queue's length.
-    pub fn gauge(&self, name: &str, value: f64) {
+    /// Sets a gauge: a number by name, as a queue's length. Returns false if the write was dropped, as [`Context::set`]
+    /// does.
+    pub fn gauge(&self, name: &str, value: f64) -> bool {
         self.put(&self.gauges, name, |words| {
             Record(words).set_number(name, value.to_bits(), 0)
-        });
+        })
     }
 
     /// Leaves a breadcrumb: one line about what just happened, with the time.
@@ -168,14 +170,15 @@ impl Context {
         slots: &[NameSlot<N>],
         name: &str,
         write: impl FnOnce(&mut [u64; N]),
-    ) {
-        match claim(slots, name) {
-            Some(slot) => self.update(&slot.cell, write),
-            None => self.count_left_out(),
-        }
+    ) -> bool {
+        let Some(slot) = claim(slots, name) else {
+            self.count_left_out();
+            return false;
+        };
+        self.update(&slot.cell, write)
     }
 
-    fn update<const N: usize>(&self, cell: &Cell<N>, write: impl FnOnce(&mut [u64; N])) {
+    fn update<const N: usize>(&self, cell: &Cell<N>, write: impl FnOnce(&mut [u64; N])) -> bool {
         let done = cell.update(|words| {
             write(words);
             true
@@ -183,6 +186,7 @@ impl Context {
         if !done {
             self.count_left_out();
         }
+        done
     }
 
     fn count_left_out(&self) {
@@ -303,6 +307,7 @@ mod tests {
         CONTEXT.set("items", 3u32);
         CONTEXT.set("balance", -5i64);
         CONTEXT.set("ratio", 0.5);
+        CONTEXT.set("path", &String::from_utf8_lossy(b"/home/ann"));
         CONTEXT.set("gone", "x");
         CONTEXT.remove("gone");
         let snapshot = read(&CONTEXT);
@@ -314,6 +319,7 @@ mod tests {
             ("items", ValueView::Unsigned(3)),
             ("balance", ValueView::Signed(-5)),
             ("ratio", ValueView::Float(0.5)),
+            ("path", ValueView::Text("/home/ann")),
         ];
         assert_eq!(keys, expected);
     }
@@ -367,8 +373,10 @@ mod tests {
             ValueView::Text(&"ä".repeat(TEXT / 2))
         );
         for key in 0..2 * KEYS {
-            CONTEXT.set(&format!("key {key}"), key as u64);
+            let is_kept = CONTEXT.set(&format!("key {key}"), key as u64);
+            assert_eq!(is_kept, key < KEYS - 1, "{key}");
         }
+        assert!(CONTEXT.set("key 0", "a key that was set before"));
         assert_eq!(read(&CONTEXT).keys().count(), KEYS);
         assert_eq!(CONTEXT.left_out() as usize, KEYS + 1);
     }

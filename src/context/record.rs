@@ -1,5 +1,7 @@
 //! Layout of a record in its words: lengths and kind, a number, then the bytes of name and text.
 
+use std::borrow::Cow;
+
 use super::{NAME, TEXT};
 use crate::report::ValueView;
 
@@ -214,6 +216,12 @@ impl<'a> From<&'a str> for ValueView<'a> {
 
 impl<'a> From<&'a String> for ValueView<'a> {
     fn from(value: &'a String) -> Self {
+        ValueView::Text(value)
+    }
+}
+
+impl<'a> From<&'a Cow<'_, str>> for ValueView<'a> {
+    fn from(value: &'a Cow<'_, str>) -> Self {
         ValueView::Text(value)
     }
 }
