@@ -82,9 +82,10 @@ fn c_compiles() {
     let blocks = blocks_of("c");
     assert!(blocks.len() > 1);
     for (place, text) in blocks {
-        let text = match text.starts_with("static ") {
-            true => text,
-            false => format!("void shown(void) {{\n{text}}}\n"),
+        let text = if text.starts_with("static ") {
+            text
+        } else {
+            format!("void shown(void) {{\n{text}}}\n")
         };
         let head = "#include <wedjat.h>\nint post(const char *path, void *data);\n";
         let mut cc = Command::new("cc");

@@ -122,9 +122,10 @@ fn install(folder: &Path, shared: bool, crash: bool) -> Result<Monitor, InstallE
 /// What is told from other files, with its time of change.
 fn facts(path: &Path) -> Option<(u32, u64, i64, i64, u64, Vec<u8>)> {
     let data = fs::symlink_metadata(path).ok()?;
-    let bytes = match data.is_file() && data.len() < 1 << 20 {
-        true => fs::read(path).ok()?,
-        false => Vec::new(),
+    let bytes = if data.is_file() && data.len() < 1 << 20 {
+        fs::read(path).ok()?
+    } else {
+        Vec::new()
     };
     let time = (data.mtime(), data.mtime_nsec());
     Some((data.mode(), data.ino(), time.0, time.1, data.len(), bytes))

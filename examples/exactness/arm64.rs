@@ -125,11 +125,14 @@ fn step_through(program: &Path, folder: &Path) -> Result<[u64; 4], Error> {
 /// As far as `main`'s caller.
 fn judge_walk(mut walk: Walk<'_, &mut Guest>, chain: &[u64]) -> Outcome {
     let frames: Vec<_> = walk.by_ref().take(chain.len()).collect();
-    match frames.len() == chain.len() {
-        // It would have gone on.
-        true => judge(chain, &frames, Some(WalkEnd::Root)),
-        false => judge(chain, &frames, walk.end()),
-    }
+    // A walk that was cut short would have gone on.
+    let is_cut = frames.len() == chain.len();
+    let end = if is_cut {
+        Some(WalkEnd::Root)
+    } else {
+        walk.end()
+    };
+    judge(chain, &frames, end)
 }
 
 /// The one image of a static program.

@@ -262,9 +262,12 @@ impl Corpus {
             let mut command = Command::new(self.compiler);
             // Objects by a compiler that is not at hand lie beside the source.
             let beside = source.join(self.source).with_file_name("");
-            let option = |option: &&str| match option.ends_with(".o") {
-                true => beside.join(option).into_os_string(),
-                false => OsString::from(option),
+            let option = |option: &&str| {
+                if option.ends_with(".o") {
+                    beside.join(option).into_os_string()
+                } else {
+                    OsString::from(option)
+                }
             };
             command
                 .args(options.iter().map(option))
@@ -293,8 +296,9 @@ impl Corpus {
 }
 
 fn succeeds(command: &mut Command) -> Result<(), Error> {
-    match command.status()?.success() {
-        true => Ok(()),
-        false => Err(format!("{command:?} failed").into()),
+    if command.status()?.success() {
+        Ok(())
+    } else {
+        Err(format!("{command:?} failed").into())
     }
 }

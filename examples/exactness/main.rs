@@ -41,9 +41,10 @@ fn main() -> std::process::ExitCode {
         .filter(|word| !word.starts_with("--"))
         .map(String::as_str)
         .collect();
-    let done = match words.iter().any(|word| word == "--arm64") {
-        true => on_arm64(),
-        false => run(check, blocked, verbose, &only),
+    let done = if words.iter().any(|word| word == "--arm64") {
+        on_arm64()
+    } else {
+        run(check, blocked, verbose, &only)
     };
     match done {
         Ok(true) => std::process::ExitCode::SUCCESS,

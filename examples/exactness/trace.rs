@@ -217,9 +217,10 @@ fn unwind(
     remote: &mut Remote,
 ) {
     let registers = to_registers(user);
-    let mut walk = match blocked {
-        true => unwinder.walk_known(&registers, 0, &mapped.images, &mut *remote),
-        false => unwinder.walk(&registers, &mapped.images, &mut *remote),
+    let mut walk = if blocked {
+        unwinder.walk_known(&registers, 0, &mapped.images, &mut *remote)
+    } else {
+        unwinder.walk(&registers, &mapped.images, &mut *remote)
     };
     stop.frames.clear();
     stop.sources.clear();

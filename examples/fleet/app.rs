@@ -218,9 +218,10 @@ pub fn module(language: Language, name: &str) -> Option<String> {
         _ => return None,
     };
     let has_its_own = language != Language::Plain && matches!(module, "steps" | "features");
-    Some(match has_its_own {
-        true => format!("{module}_{number}"),
-        false => module.to_owned(),
+    Some(if has_its_own {
+        format!("{module}_{number}")
+    } else {
+        module.to_owned()
     })
 }
 
@@ -237,9 +238,10 @@ impl Build<'_> {
     pub fn file(&mut self, folder: &Path, module: &str, extension: &str) -> PathBuf {
         let is_renamed =
             self.index > 0 && (self.language == Language::Plain || self.random.chance(0.05));
-        folder.join(match is_renamed {
-            true => format!("{module}_of_{}.{extension}", self.index),
-            false => format!("{module}.{extension}"),
+        folder.join(if is_renamed {
+            format!("{module}_of_{}.{extension}", self.index)
+        } else {
+            format!("{module}.{extension}")
         })
     }
 

@@ -78,16 +78,18 @@ fn write(build: &mut Build<'_>, folder: &Path) -> Result<std::path::PathBuf, Box
                 "inline {number} added_{at}({number} n) {{ return n * {by}; }}"
             );
         }
-        let attribute = match build.inlined.contains(&name) {
-            true => "__attribute__((always_inline)) inline",
-            false => "__attribute__((noinline, noclone))",
+        let attribute = if build.inlined.contains(&name) {
+            "__attribute__((always_inline)) inline"
+        } else {
+            "__attribute__((noinline, noclone))"
         };
         if name != "main" {
             let (is_free, class) = (matches!(kind(&name), Kind::Function), class(&name));
             // As older compilers' clones.
-            let suffix = match build.index == 2 && is_free && !build.inlined.contains(&name) {
-                true => format!(" __asm__(\"{}\")", symbol(build, &name, number)),
-                false => String::new(),
+            let suffix = if build.index == 2 && is_free && !build.inlined.contains(&name) {
+                format!(" __asm__(\"{}\")", symbol(build, &name, number))
+            } else {
+                String::new()
             };
             let declaration = match kind(&name) {
                 Kind::Function => format!("{attribute} {number} {name}({number} n){suffix};"),
@@ -102,9 +104,10 @@ fn write(build: &mut Build<'_>, folder: &Path) -> Result<std::path::PathBuf, Box
                 ),
             };
             let module = module_of(&name);
-            let _ = match module.is_empty() {
-                true => writeln!(declared, "{declaration}"),
-                false => writeln!(declared, "namespace {module} {{ {declaration} }}"),
+            let _ = if module.is_empty() {
+                writeln!(declared, "{declaration}")
+            } else {
+                writeln!(declared, "namespace {module} {{ {declaration} }}")
             };
         }
         function(build, &mut text, &name, number);
@@ -163,18 +166,20 @@ fn function(build: &mut Build<'_>, text: &mut String, name: &str, number: &str) 
         };
         let returns = place(&format!("{name}__to__{callee}"));
         let _ = writeln!(text, "    if (here() == {at}) {{");
-        let _ = match build.world.is_turned(name, &callee) {
-            true => writeln!(
+        let _ = if build.world.is_turned(name, &callee) {
+            writeln!(
                 text,
                 "        sum += turn([](Number n) {{\n            Number sum = {call};\n            {returns}\n            return sum + here();\n        }}, n);\n        {}",
                 place(&format!("{name}__by__{callee}"))
-            ),
-            false if is_in_lambda(name, &callee) => writeln!(
+            )
+        } else if is_in_lambda(name, &callee) {
+            writeln!(
                 text,
                 "        sum += [&](Number n) __attribute__((always_inline)) {{\n            Number sum = {call};\n            \
                  {returns}\n            return sum;\n        }}(n);"
-            ),
-            false => writeln!(text, "        sum += {call};\n        {returns}"),
+            )
+        } else {
+            writeln!(text, "        sum += {call};\n        {returns}")
         };
         text.push_str("        there(sum);\n    }\n");
     }

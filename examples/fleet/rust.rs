@@ -147,15 +147,16 @@ fn function(build: &mut Build<'_>, text: &mut String, name: &str) {
             let body = format!(
                 "{{\n            let mut sum = {call};\n            {returns}\n            sum + here()\n        }}"
             );
-            let _ = match is_async {
-                true => writeln!(
+            let _ = if is_async {
+                writeln!(
                     text,
                     "        sum += boxed(turn(boxed(async move {body}))).await;\n        {turned}"
-                ),
-                false => writeln!(
+                )
+            } else {
+                writeln!(
                     text,
                     "        sum += turn(|n| {body}, n);\n        {turned}"
-                ),
+                )
             };
         } else {
             let _ = writeln!(text, "        sum += {call};\n        {returns}");

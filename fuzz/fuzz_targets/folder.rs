@@ -95,9 +95,10 @@ fn bytes(content: &Content<'_>) -> Vec<u8> {
 /// A folder beside which lies one with the same names.
 static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
     let memory = Path::new("/dev/shm");
-    let place = match memory.is_dir() {
-        true => memory.to_owned(),
-        false => std::env::temp_dir(),
+    let place = if memory.is_dir() {
+        memory.to_owned()
+    } else {
+        std::env::temp_dir()
     };
     place.join(format!("wedjat-fuzz-{}", std::process::id()))
 });

@@ -133,10 +133,10 @@ impl FileFacts {
 
     /// Who beside this process' user may change this folder. Root may anyway.
     pub fn others(&self) -> Option<Others> {
-        match self.is_strangers() {
-            _ if self.is_wide => Some(Others::Write),
-            true => Some(Others::Own),
-            false => None,
+        if self.is_wide {
+            Some(Others::Write)
+        } else {
+            self.is_strangers().then_some(Others::Own)
         }
     }
 

@@ -69,9 +69,12 @@ pub fn trials() -> Tests {
 fn ends_alike(cell: &str) {
     let timed = |without: bool| -> (Ended, Duration) {
         let start = Instant::now();
-        let ended = play_with(cell, |command| match without {
-            true => command.env(WITHOUT, "1"),
-            false => command,
+        let ended = play_with(cell, |command| {
+            if without {
+                command.env(WITHOUT, "1")
+            } else {
+                command
+            }
         });
         (ended, start.elapsed())
     };

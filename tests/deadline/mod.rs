@@ -82,9 +82,13 @@ pub fn symbolicate<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Ran {
 /// Waits for the end; panics where it does not come.
 #[track_caller]
 pub fn finish(child: Child) -> Ran {
-    let text = |bytes: Vec<u8>| match bytes.starts_with(b"PAR1") {
-        true => String::from_utf8_lossy(&bytes).into_owned(), // Parquet: its texts stand in it as they are
-        false => String::from_utf8(bytes).expect("all other output is UTF-8"),
+    let text = |bytes: Vec<u8>| {
+        if bytes.starts_with(b"PAR1") {
+            // Parquet: its texts are in it as they are.
+            String::from_utf8_lossy(&bytes).into_owned()
+        } else {
+            String::from_utf8(bytes).expect("all other output is UTF-8")
+        }
     };
     let ended = end(child, PATIENCE);
     Ran {

@@ -203,9 +203,10 @@ fn a_process_that_was_stopped_within_a_turn_beside_load_was_not_stalled() {
     for seed in 0..2_000 {
         let mut simulation = launched(seed);
         let (work, blocked) = (random.between(1, 60) * MS, random.next().is_multiple_of(2));
-        let work = match blocked {
-            true => Step::Waits(Default::default(), work),
-            false => Step::Computes(work),
+        let work = if blocked {
+            Step::Waits(Default::default(), work)
+        } else {
+            Step::Computes(work)
         };
         let stop = stop_beside_load(&mut random, 140);
         simulation.run(&[Step::Begin, work, stop, Step::End, Step::Idle(2_000 * MS)]);

@@ -138,9 +138,10 @@ fn kept(cache: &Path) -> Vec<String> {
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten() {
             let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => folders.push(path),
-                false => kept.push(path.display().to_string()),
+            if path.is_dir() {
+                folders.push(path)
+            } else {
+                kept.push(path.display().to_string())
             }
         }
     }

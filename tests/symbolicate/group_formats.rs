@@ -300,13 +300,14 @@ impl Story<'_> {
         let mut tree: Option<Json> = None;
         // Its root is the innermost frame.
         for (pc, _, own) in self.frames().into_iter().rev() {
-            let (name, id, base) = match own {
-                true => ("kiosk", self.id.as_str(), self.base),
-                false => (
+            let (name, id, base) = if own {
+                ("kiosk", self.id.as_str(), self.base)
+            } else {
+                (
                     "libfixture.dylib",
                     "11111111-1111-1111-1111-111111111111",
                     SYSTEM_BASE,
-                ),
+                )
             };
             let mut frame = json!({"binaryName": name, "binaryUUID": id, "address": pc, "offsetIntoBinaryTextSegment": pc - base,
                 "sampleCount": 1});
@@ -383,9 +384,10 @@ fn one_bug_is_one_group_over_formats_systems_and_devices() {
                 own,
                 system: random.below(SYSTEMS.len()),
                 base: 0x1_0000_0000 + 0x4000 * (1 + random.below(0x1000) as u64),
-                id: match named {
-                    true => format!("{:08X}-5555-3144-A15D-8DB1B87DBB83", random.below(1 << 32)),
-                    false => program.id.clone(),
+                id: if named {
+                    format!("{:08X}-5555-3144-A15D-8DB1B87DBB83", random.below(1 << 32))
+                } else {
+                    program.id.clone()
                 },
                 named,
             };

@@ -211,10 +211,12 @@ impl Stopper {
             fallback.is_answered = is_answered;
         }
         if !is_answered {
-            return Err(match thread.is_alive() {
-                true if thread.withholds(signal) => StopError::Blocked,
-                true => StopError::Unresponsive,
-                false => StopError::Gone,
+            return Err(if !thread.is_alive() {
+                StopError::Gone
+            } else if thread.withholds(signal) {
+                StopError::Blocked
+            } else {
+                StopError::Unresponsive
             });
         }
         Ok(())

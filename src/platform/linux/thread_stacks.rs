@@ -40,10 +40,11 @@ pub fn give_to_all() {
         let Some(stack) = spare.take().or_else(|| AlternateStack::new().ok()) else {
             return;
         };
-        match is_taken(thread, &stack) {
+        if is_taken(thread, &stack) {
             // It is the thread's for good: nothing is called when the thread ends.
-            true => std::mem::forget(stack),
-            false => spare = Some(stack),
+            std::mem::forget(stack);
+        } else {
+            spare = Some(stack);
         }
     }
 }

@@ -102,13 +102,15 @@ pub(super) fn of_image(of: &Symbolicated, image: &Image) -> Owner {
     let is_library = name.contains(".dylib") || name.contains(".so");
     #[rustfmt::skip]
     let recorder = ["KSCrash", "CrashReporter", "Crashlytics", "FirebaseCrashlytics"];
-    match is_apps(of, image) {
-        false => Owner::System,
-        true if is_library && runtime.iter().any(|start| name.starts_with(start)) => {
-            Owner::Language
-        }
-        true if recorder.iter().any(|start| name.starts_with(start)) => Owner::Recorder,
-        true => Owner::App,
+    let begins_as = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
+    if !is_apps(of, image) {
+        Owner::System
+    } else if is_library && begins_as(&runtime) {
+        Owner::Language
+    } else if begins_as(&recorder) {
+        Owner::Recorder
+    } else {
+        Owner::App
     }
 }
 

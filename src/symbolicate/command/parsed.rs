@@ -126,9 +126,10 @@ pub(super) fn readings(bytes: &[u8]) -> impl Iterator<Item = Result<Reading, Rea
         sound += usize::from(reading.is_ok());
         first.push(reading);
     }
-    let (first, others) = match sound > 1 {
-        true => (first, Some(others)),
-        false => (vec![whole], None),
+    let (first, others) = if sound > 1 {
+        (first, Some(others))
+    } else {
+        (vec![whole], None)
     };
     first.into_iter().chain(others.into_iter().flatten())
 }

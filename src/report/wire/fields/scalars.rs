@@ -148,10 +148,12 @@ impl fmt::Display for IdText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_uuid = self.0.len() == 16;
         for (index, byte) in self.0.iter().enumerate() {
-            match is_uuid {
-                true if matches!(index, 4 | 6 | 8 | 10) => write!(f, "-{byte:02X}")?,
-                true => write!(f, "{byte:02X}")?,
-                false => write!(f, "{byte:02x}")?,
+            if !is_uuid {
+                write!(f, "{byte:02x}")?;
+            } else if matches!(index, 4 | 6 | 8 | 10) {
+                write!(f, "-{byte:02X}")?;
+            } else {
+                write!(f, "{byte:02X}")?;
             }
         }
         Ok(())

@@ -158,10 +158,12 @@ impl Rows<'_> {
             }
             (None, None) => "???".to_owned(),
         };
-        let tag = match frame.is_some_and(|frame| frame.inlined) {
-            true => " <span class=\"tag\">inlined</span>",
-            false if physical.is_guess() => " <span class=\"tag\">guess</span>",
-            false => "",
+        let tag = if frame.is_some_and(|frame| frame.inlined) {
+            " <span class=\"tag\">inlined</span>"
+        } else if physical.is_guess() {
+            " <span class=\"tag\">guess</span>"
+        } else {
+            ""
         };
         let line = frame.and_then(|frame| frame.line);
         let line = line.map_or(String::new(), |line| format!(":{line}"));

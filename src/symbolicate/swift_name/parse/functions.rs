@@ -75,10 +75,12 @@ impl Parser<'_> {
         if count == 0 {
             return None;
         }
-        let labels = match self.labels_in_types {
-            false => self.pop_label_nodes(count)?,
-            true if is_tuple => self.labels_of(arguments)?,
-            true => Vec::new(),
+        let labels = if !self.labels_in_types {
+            self.pop_label_nodes(count)?
+        } else if is_tuple {
+            self.labels_of(arguments)?
+        } else {
+            Vec::new()
         };
         let is_label = |label: &Id| self.tree.kind(*label) == Kind::Identifier;
         if labels.iter().any(is_label) {

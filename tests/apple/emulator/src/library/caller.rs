@@ -58,9 +58,10 @@ impl Caller {
     pub fn new(m: &mut Machine) -> Caller {
         let arm = m.arm;
         let mut bytes = vec![0; OUTER as usize];
-        match arm {
-            true => bytes.extend(ARM.iter().flat_map(|word| word.to_le_bytes())),
-            false => bytes.extend(X86),
+        if arm {
+            bytes.extend(ARM.iter().flat_map(|word| word.to_le_bytes()))
+        } else {
+            bytes.extend(X86)
         }
         bytes.resize(END as usize, 0);
         // LC_FUNCTION_STARTS: 0x100, and 0x20 further.
@@ -99,9 +100,10 @@ impl Caller {
             name_at: 0,
         });
         let fp = RECORD - 16;
-        let (outer, inner, sp) = match arm {
-            true => (OUTER + 12, INNER + 16, RECORD - 0x200),
-            false => (OUTER + 9, INNER + 13, fp - 0x200),
+        let (outer, inner, sp) = if arm {
+            (OUTER + 12, INNER + 16, RECORD - 0x200)
+        } else {
+            (OUTER + 9, INNER + 13, fp - 0x200)
         };
         Caller {
             arm,

@@ -20,9 +20,10 @@ pub fn slices(bytes: Vec<u8>) -> Vec<Vec<u8>> {
     let slice = |at: usize| {
         // CPU_TYPE_ARM64, CPU_TYPE_X86_64
         matches!(word(at)?, 0x0100_000c | 0x0100_0007).then_some(())?;
-        let (start, size) = match wide {
-            true => (word(at + 12)?, word(at + 20)?),
-            false => (word(at + 8)?, word(at + 12)?),
+        let (start, size) = if wide {
+            (word(at + 12)?, word(at + 20)?)
+        } else {
+            (word(at + 8)?, word(at + 12)?)
         };
         let range = start as usize..start as usize + size as usize;
         bytes.get(range).map(<[u8]>::to_vec)

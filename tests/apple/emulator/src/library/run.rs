@@ -279,9 +279,10 @@ impl Runner {
                     else {
                         return false;
                     };
-                    let (found, behind) = match arm {
-                        true => (Some(now.lr), now.sp),
-                        false => (m.read_u64(now.sp), now.sp.wrapping_add(8)),
+                    let (found, behind) = if arm {
+                        (Some(now.lr), now.sp)
+                    } else {
+                        (m.read_u64(now.sp), now.sp.wrapping_add(8))
                     };
                     if found != Some(to) || behind != sp {
                         return false;
