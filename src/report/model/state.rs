@@ -236,11 +236,11 @@ section! {
     /// The last section.
     #[derive(Default)]
     End, EndView<'a> {
-        /// CRC-32 (IEEE, as zlib's) over all bytes before the first byte of this section.
+        /// CRC-32 (IEEE, as zlib's) over all bytes of the report before this section.
         /// *always*
         #[serde(deserialize_with = "lenient")]
         crc32: u32,
-        /// Sections of the file, this one included.
+        /// Sections of the report, this one included.
         /// *always; count*
         #[serde(deserialize_with = "lenient")]
         sections: u64,
