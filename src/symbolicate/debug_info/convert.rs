@@ -14,7 +14,7 @@ use symbolic::symcache::SymCacheConverter;
 use super::direct::{Addr2Line, Direct};
 use super::dwarf::DwarfSections;
 use super::full_names::NamesByCode;
-use super::guard;
+use super::guard::{self, Guard};
 use super::lines;
 use super::names::{self, known};
 use super::symbols::{Named, ObjectSymbols};
@@ -87,7 +87,7 @@ pub(crate) fn convert(
     let mended = guard::mended(sections, None);
     let damaged = mended.as_ref().map_or(0, |(_, count)| *count);
     let sections = &mended.map_or_else(|| sections.clone(), |(mended, _)| Arc::new(mended));
-    let mut direct = Direct::new(object, sections, None);
+    let mut direct = Direct::new(object, sections, None, Guard::default());
     let dwarf = guard::view_all(sections, None).ok_or(NoTable::Unsound)?;
     if direct.is_partial {
         return Err(NoTable::OtherFiles);
@@ -104,7 +104,7 @@ pub(crate) fn convert(
     let mut sections = sections.clone();
     if !folded.is_empty() {
         sections = Arc::new(sections.without_lines(&folded));
-        direct = Direct::new(object, &sections, None);
+        direct = Direct::new(object, &sections, None, Guard::default());
     }
     let sections = &sections;
     let mut making = Making {

@@ -2,13 +2,14 @@
 //! the whole file.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::convert::{NoTable, convert};
 use super::direct::Direct;
 use super::dwarf::DwarfSections;
+use super::guard::Guard;
 use super::names::{self, named};
 use super::sums::SourceSums;
 use super::symbols::{self, ObjectSymbols};
@@ -74,6 +75,8 @@ pub(crate) struct Learned {
     settled: bool,
     /// The reason why it can't be made.
     pub no_table: Option<String>,
+    /// The units of a file that was closed for want of room that were checked: half of the work of reading them.
+    guard: Guard,
     /// The table of a file that was closed for want of room, and the count of its units with damaged lines. It lies in a
     /// file without a name.
     table: Option<(SharedBytes, usize)>,
@@ -257,15 +260,19 @@ impl Drop for DebugFile {
 }
 
 impl Drop for Inner {
-    /// Keeps the table of a file that may be opened again: a process has room for the files' names, not for all tables.
+    /// Keeps what is known of a file that may be opened again. Its table goes to a file without a name: a process has no
+    /// room for all tables.
     fn drop(&mut self) {
-        let Some(table) = self.full_table.get() else {
-            return;
-        };
         if !self.is_wanted_again.load(Ordering::Relaxed) {
             return;
         }
         let mut learned = lock(&self.learned);
+        let dwarf = self.dwarf.get_mut();
+        let direct = dwarf.unwrap_or_else(PoisonError::into_inner).direct.take();
+        learned.guard = direct.and_then(Direct::into_guard).unwrap_or_default();
+        let Some(table) = self.full_table.get() else {
+            return;
+        };
         if learned.table.is_none() {
             let aside = table.bytes().aside();
             learned.table = aside.map(|bytes| (bytes, table.damaged));
@@ -355,7 +362,8 @@ impl Inner {
             let sup = self.sup.as_ref().and_then(DwarfSections::load);
             let sup = sup.map(Arc::new);
             let own = dwarf.sections.as_ref();
-            dwarf.direct = own.map(|own| Direct::new(&self.object, own, sup.as_ref()));
+            let guard = std::mem::take(&mut lock(&self.learned).guard);
+            dwarf.direct = own.map(|own| Direct::new(&self.object, own, sup.as_ref(), guard));
             if let Some(direct) = &mut dwarf.direct {
                 direct.is_anywhere = self.options.search;
                 direct.map.clone_from(&self.map);

@@ -21,6 +21,8 @@ use crate::symbolicate::frame::{Frame, Unread, bounded};
 /// One object's DWARF: which units claim an address, and, once one does, all of them at work.
 pub(crate) struct Direct {
     units: Units,
+    /// What is known of the units before addr2line reads them.
+    guard: Guard,
     /// `None` until an address needs it; within, `None` where the headers are damaged.
     addr2line: Option<Option<Addr2Line>>,
     /// True if dwz took a part of it out, some units are in other files, or a section cannot be read: symbolic reads none
@@ -64,11 +66,12 @@ pub(crate) struct DwarfAnswer {
 }
 
 impl Direct {
-    /// Reads the roots of the units, and nothing else yet.
+    /// Reads the roots of the units, and nothing else yet. `guard` is [`Direct::into_guard`]'s of the same file, or empty.
     pub(crate) fn new(
         object: &ObjectFile,
         sections: &Arc<DwarfSections>,
         sup: Option<&Arc<DwarfSections>>,
+        guard: Guard,
     ) -> Direct {
         let shared = sup.map(|sup| &**sup);
         let (mut sections, mut damaged) = (sections.clone(), None);
@@ -91,6 +94,7 @@ impl Direct {
             is_anywhere: false,
             map: None,
             units,
+            guard,
             addr2line: None,
             path: object.path.clone(),
             own,
@@ -114,11 +118,22 @@ impl Direct {
     pub(crate) fn read(&mut self) -> Option<&mut Addr2Line> {
         let split = || Split::new(&self.path, self.is_anywhere);
         let read = || {
-            let mut read = Addr2Line::new(split(), self.own, self.shared)?;
+            let guard = std::mem::take(&mut self.guard);
+            let mut read = Addr2Line::new(split(), self.own, self.shared, guard)?;
             read.map.clone_from(&self.map);
             Some(read)
         };
         self.addr2line.get_or_insert_with(read).as_mut()
+    }
+
+    /// Returns what is known of the units, for the next reading of the same file; `None` where damage or folded functions
+    /// were taken out of the sections since.
+    pub(crate) fn into_guard(self) -> Option<Guard> {
+        let is_as_read = self.sections.len() == 1 + usize::from(self.shared.is_some());
+        let read = self.addr2line.flatten();
+        let read = read
+            .filter(|read| is_as_read && self.damaged.is_none() && !read.guard.has_damaged_lines);
+        read.map(|read| read.guard)
     }
 
     /// Returns what is not read, as far as look-ups needed it; units of which not even addresses are known count as one.
@@ -210,6 +225,7 @@ impl Addr2Line {
         split: Split,
         own: &'static DwarfSections,
         shared: Option<&'static DwarfSections>,
+        guard: Guard,
     ) -> Option<Addr2Line> {
         let dwarf = Arc::new(guard::view_all(own, shared)?);
         let (dwarf, context) = match Context::from_arc_dwarf(dwarf.clone()) {
@@ -226,7 +242,7 @@ impl Addr2Line {
             context,
             names: FullNames::new(dwarf.clone()),
             dwarf,
-            guard: Guard::default(),
+            guard,
             split,
             map: None,
         })

@@ -32,7 +32,7 @@ const PARSED_PER_BYTE: usize = 8;
 pub(crate) type FunctionEntry = (usize, UnitOffset);
 
 /// The units that addr2line may read, as far as they were checked.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Guard {
     /// Bytes of the lines of all checked units.
     lines: usize,

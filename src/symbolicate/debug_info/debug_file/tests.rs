@@ -25,6 +25,28 @@ fn a_table_is_made_after_some_look_ups_that_took_as_long() {
     }
 }
 
+#[test]
+fn units_that_were_checked_are_known_when_the_file_is_opened_again() {
+    let options = Arc::new(DebugFileOptions {
+        jobs: 1,
+        cache: None,
+        search: true,
+        making: Arc::default(),
+    });
+    let learned = Arc::<Mutex<Learned>>::default();
+    let mut all = Vec::new();
+    for opening in 0..3 {
+        let object = object_file::open(KIOSK.as_ref()).unwrap().remove(0);
+        let (start, end) = object.code[0];
+        let file = DebugFile::new(object, None, options.clone(), learned.clone());
+        assert_eq!(lock(&learned).guard.weight() > 0, opening > 0);
+        let answers = (start..end).map(|svma| file.inner.lookup_directly(svma).0);
+        all.push(format!("{:?}", answers.collect::<Vec<_>>()));
+        file.will_be_wanted();
+    }
+    assert!(all[0] == all[1] && all[1] == all[2]);
+}
+
 /// A file for both ways, and its table; `None` where no table can be made of it.
 fn engines(object: ObjectFile) -> Option<(DebugFile, FullTable)> {
     let options = DebugFileOptions {
@@ -61,6 +83,9 @@ fn differences(path: &str) -> (Vec<String>, usize) {
     }
     (differ, known)
 }
+
+/// A dSYM.
+const KIOSK: &str = "testdata/macho/arm64/kiosk.dSYM/Contents/Resources/DWARF/kiosk";
 
 /// Every address of an image, looked up in its debug information directly and in the full table.
 #[test]
