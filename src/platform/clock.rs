@@ -21,6 +21,11 @@ pub fn boottime() -> u64 {
     read(libc::CLOCK_MONOTONIC_RAW)
 }
 
+/// Time for which the machine has slept since it started.
+pub fn asleep() -> u64 {
+    boottime().saturating_sub(monotonic())
+}
+
 /// Time since the Unix epoch (`CLOCK_REALTIME`). It may jump.
 pub fn realtime() -> u64 {
     read(libc::CLOCK_REALTIME)

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 pub use watcher::{Subject, Watcher};
 
-use super::heartbeat::{HEARTBEAT, HeartbeatState, Registry};
+use super::heartbeat::{Beat, HEARTBEAT, HeartbeatState, Registry, THREADS};
 use super::ping::{Pinger, Pings};
 use super::stall::{Decision, Stall};
 use crate::platform::{Thread, ThreadGauge, clock};
@@ -53,6 +53,7 @@ impl Watchdog {
         let mut observer = Observer {
             heartbeat,
             seats: Vec::new(),
+            admitted: [0; THREADS],
             pinger: Pinger::new(pings.clone(), heartbeat, timeout),
             stop: Arc::clone(&stop),
         };
@@ -110,6 +111,8 @@ struct Observer {
     heartbeat: &'static HeartbeatState,
     /// The watched threads: first the one that installed, if it is watched.
     seats: Vec<Seat>,
+    /// The install of each of the registry's states that was admitted last; 0 for none.
+    admitted: [u32; THREADS],
     pinger: Pinger,
     stop: Arc<AtomicBool>,
 }
@@ -142,8 +145,9 @@ impl Observer {
             own.kept(clock::monotonic().saturating_sub(from).min(WATCHER_TAKES));
         }
         own.begin_round();
+        let asleep = clock::asleep();
         for seat in &mut self.seats {
-            seat.give_up(&mut own);
+            seat.give_up(&mut own, asleep);
         }
         self.act(&mut watcher);
     }
@@ -167,16 +171,14 @@ impl Observer {
             return false;
         }
         let before = self.seats.len();
-        for (index, state) in Registry.states() {
-            let Some(install) = state.installed() else {
+        for ((index, state), admitted) in Registry.states().zip(&mut self.admitted) {
+            let is_new = |install: &u32| install != admitted && state.beat() != Beat::NONE;
+            let Some(install) = state.installed().filter(is_new) else {
                 continue;
             };
-            let is_known = (self.seats.iter()).any(|seat| seat.is_of(state, install));
-            if state.beat() == super::heartbeat::Beat::NONE || is_known {
-                continue;
-            }
             let member = Registry.member(index);
             if let Some(member) = member.filter(|member| member.install == install) {
+                *admitted = install;
                 self.seats.push(Seat::member(index + 1, state, member));
             }
         }
@@ -186,8 +188,9 @@ impl Observer {
     /// Observes each thread that is due. None is acted on before all are seen: a pool is counted as it is at one moment.
     fn observe(&mut self, now: u64, own: &mut OwnDelay<impl Fn() -> u64>) {
         own.begin_round();
+        let asleep = clock::asleep();
         for seat in self.seats.iter_mut().filter(|seat| seat.is_due(now)) {
-            seat.observe(own);
+            seat.observe(own, asleep);
         }
     }
 

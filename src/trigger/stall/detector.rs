@@ -63,6 +63,11 @@ impl Detector {
         self.episode.as_ref().is_some_and(|of| of.stalled)
     }
 
+    /// Returns true while a turn or a launch that was observed is not over.
+    pub fn is_in_turn(&self) -> bool {
+        self.episode.is_some()
+    }
+
     /// The first wait.
     pub fn first(&mut self) -> Next {
         self.next(self.last.now, self.last.now)

@@ -106,12 +106,6 @@ impl Seat {
         self.member.is_none()
     }
 
-    /// Returns true if it is the thread that this install of the state is for.
-    pub fn is_of(&self, state: &HeartbeatState, install: u32) -> bool {
-        let same = |member: &WatchedMember| member.install == install;
-        std::ptr::eq(self.state, state) && self.member.as_ref().is_some_and(same)
-    }
-
     /// Returns true for a member of the pool of this name.
     pub fn is_in_pool(&self, name: &str) -> bool {
         (self.member.as_ref()).is_some_and(|member| member.is_in_pool(name))
@@ -197,9 +191,9 @@ impl Seat {
         (decision != Decision::Nothing).then_some(decision)
     }
 
-    /// Observes the thread.
-    pub fn observe(&mut self, own: &mut OwnDelay<impl Fn() -> u64>) {
-        let mut observation = self.look(own);
+    /// Observes the thread. The machine has been `asleep` for so long since it started, nanoseconds.
+    pub fn observe(&mut self, own: &mut OwnDelay<impl Fn() -> u64>, asleep: u64) {
+        let mut observation = self.look(own, asleep);
         if self.is_gone() {
             // Another thread may have its state by now.
             observation.held = Held::Ended;
@@ -214,19 +208,19 @@ impl Seat {
         (self.decision, self.next) = self.detector.observe(&observation);
     }
 
-    /// The monitor goes.
-    pub fn give_up(&mut self, own: &mut OwnDelay<impl Fn() -> u64>) {
-        let observation = self.look(own);
+    /// The monitor goes. `asleep`: see [`Seat::observe`].
+    pub fn give_up(&mut self, own: &mut OwnDelay<impl Fn() -> u64>, asleep: u64) {
+        let observation = self.look(own, asleep);
         self.decision = self.detector.stop(&observation);
     }
 
-    fn look(&mut self, own: &mut OwnDelay<impl Fn() -> u64>) -> Observation {
+    fn look(&mut self, own: &mut OwnDelay<impl Fn() -> u64>, asleep: u64) -> Observation {
         let (last, due) = (self.last, self.next.due);
         let beat = self.state.beat();
-        let (boot, now) = (clock::boottime(), clock::monotonic());
+        let now = clock::monotonic();
         let mut observation = Observation {
             now,
-            boot,
+            boot: now.saturating_add(asleep),
             due: due.unwrap_or(now).min(now),
             beat,
             launched: !self.is_main() || self.state.launched(),
@@ -239,8 +233,11 @@ impl Seat {
         }
         if beat.idle() {
             if beat != last {
-                observation.cpu = self.watched.cpu();
                 observation.own_delay = own.at(now, due);
+            }
+            // Counted from the first observation of a turn that is not over.
+            if beat != last && self.detector.is_in_turn() {
+                observation.cpu = self.watched.cpu();
             }
             if self.is_stalled() {
                 // The kernel counts a wait for a CPU when it is over.
