@@ -10,6 +10,21 @@
 #include <stdint.h>
 
 /*
+ The version of this header. `wedjat_version` returns that of the library.
+ */
+#define WEDJAT_VERSION_MAJOR 0
+
+/*
+ See `WEDJAT_VERSION_MAJOR`.
+ */
+#define WEDJAT_VERSION_MINOR 1
+
+/*
+ See `WEDJAT_VERSION_MAJOR`.
+ */
+#define WEDJAT_VERSION_PATCH 0
+
+/*
  Reason of a failed install, for programs; its text is for people.
  */
 typedef enum {

@@ -61,7 +61,7 @@ unsafe fn path<'a>(path: *const c_char) -> Option<&'a Path> {
     Some(Path::new(std::ffi::OsStr::from_bytes(bytes)))
 }
 
-/// Writes as much of `text` as there is room for, always with a zero byte behind it.
+/// Writes as much of `text` as there is room for, in whole characters, always with a zero byte after it.
 ///
 /// # Safety
 /// `room` is null, or `size` bytes may be written there.
@@ -69,12 +69,20 @@ unsafe fn put(text: &[u8], room: *mut c_char, size: usize) {
     if room.is_null() || size == 0 {
         return;
     }
-    let length = text.len().min(size - 1);
+    let length = whole_characters(text, size - 1);
     // SAFETY: `length + 1` is at most `size`, and the caller promises that many bytes of room.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr().cast::<c_char>(), room, length);
         *room.add(length) = 0;
     }
+}
+
+/// Returns the greatest length, at most `most`, at which no character of `text` is cut. What is not UTF-8 is cut anywhere.
+fn whole_characters(text: &[u8], most: usize) -> usize {
+    let most = text.len().min(most);
+    let is_boundary = |at: &usize| text.get(*at).is_none_or(|byte| byte & 0xc0 != 0x80);
+    let mut near = (most.saturating_sub(3)..=most).rev();
+    near.find(is_boundary).unwrap_or(most)
 }
 
 fn path_bytes(path: &Path) -> &[u8] {
@@ -87,12 +95,13 @@ fn c_path(path: &Path) -> Option<CString> {
     CString::new(path_bytes(path)).ok()
 }
 
-/// Reads a struct of the caller's that begins with its size: what its version does not have is zero.
+/// Reads a struct of the caller's that begins with its size: what its version does not have is zero. `bools` are the
+/// offsets of its fields of that type: any byte there but 0 is true.
 ///
 /// # Safety
 /// `from` is null, or as many bytes may be read there as the `usize` at its start says. `T` is `repr(C)`, begins with
-/// that `usize`, and may be all zeros.
-unsafe fn sized<T: Copy>(from: *const T, least: usize) -> Option<T> {
+/// that `usize`, and may be all zeros, or any bytes where all its `bool`s are 0 or 1.
+unsafe fn sized<T: Copy>(from: *const T, least: usize, bools: &[usize]) -> Option<T> {
     if from.is_null() {
         return None;
     }
@@ -102,13 +111,15 @@ unsafe fn sized<T: Copy>(from: *const T, least: usize) -> Option<T> {
         return None;
     }
     let mut all = std::mem::MaybeUninit::<T>::zeroed();
-    // SAFETY: so many bytes may be read, and `all` has room for its own size; zeros are a `T`.
+    let bytes = all.as_mut_ptr().cast::<u8>();
+    // SAFETY: so many bytes may be read, and `all` has room for its own size, all of it initialized; a `bool` is within,
+    // and 0 or 1 by the end.
     unsafe {
-        std::ptr::copy_nonoverlapping(
-            from.cast::<u8>(),
-            all.as_mut_ptr().cast::<u8>(),
-            size.min(size_of::<T>()),
-        );
+        std::ptr::copy_nonoverlapping(from.cast::<u8>(), bytes, size.min(size_of::<T>()));
+        for offset in bools {
+            let field = bytes.add(*offset);
+            field.write(u8::from(field.read() != 0));
+        }
         Some(all.assume_init())
     }
 }

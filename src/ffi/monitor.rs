@@ -88,6 +88,32 @@ pub struct wedjat_stats {
     pub refused_threads: u64,
 }
 
+/// The version of this header. `wedjat_version` returns that of the library.
+pub const WEDJAT_VERSION_MAJOR: u32 = 0;
+/// See `WEDJAT_VERSION_MAJOR`.
+pub const WEDJAT_VERSION_MINOR: u32 = 1;
+/// See `WEDJAT_VERSION_MAJOR`.
+pub const WEDJAT_VERSION_PATCH: u32 = 0;
+
+const _: () = {
+    assert!(is_number(
+        env!("CARGO_PKG_VERSION_MAJOR"),
+        WEDJAT_VERSION_MAJOR
+    ));
+    assert!(is_number(
+        env!("CARGO_PKG_VERSION_MINOR"),
+        WEDJAT_VERSION_MINOR
+    ));
+    assert!(is_number(
+        env!("CARGO_PKG_VERSION_PATCH"),
+        WEDJAT_VERSION_PATCH
+    ));
+};
+
+const fn is_number(text: &str, number: u32) -> bool {
+    matches!(u32::from_str_radix(text, 10), Ok(stated) if stated == number)
+}
+
 /// The library's version, as "0.1.0".
 #[unsafe(no_mangle)]
 pub extern "C" fn wedjat_version() -> *const c_char {

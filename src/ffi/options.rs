@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_void};
+use std::mem::offset_of;
 use std::path::Path;
 use std::time::Duration;
 
@@ -247,6 +248,22 @@ pub unsafe extern "C" fn wedjat_install(
     }
 }
 
+/// Offsets of the options that are `bool`s: a caller may have put any byte there.
+const BOOLS: [usize; 12] = [
+    offset_of!(wedjat_options, stall),
+    offset_of!(wedjat_options, stall_launch_waits),
+    offset_of!(wedjat_options, crash),
+    offset_of!(wedjat_options, sigterm),
+    offset_of!(wedjat_options, not_debugged),
+    offset_of!(wedjat_options, near_memory),
+    offset_of!(wedjat_options, cpu),
+    offset_of!(wedjat_options, memory),
+    offset_of!(wedjat_options, slow_frames),
+    offset_of!(wedjat_options, names),
+    offset_of!(wedjat_options, all_images),
+    offset_of!(wedjat_options, shared_directory),
+];
+
 /// The error of options that cannot be used.
 fn unusable(why: &str) -> (wedjat_error, String) {
     (wedjat_error::WEDJAT_ERROR_OPTIONS, why.into())
@@ -259,9 +276,9 @@ unsafe fn install(options: *const wedjat_options) -> Result<Monitor, (wedjat_err
         return Err(unusable("no options were given"));
     }
     // The oldest header ends behind the first triggers.
-    let least = std::mem::offset_of!(wedjat_options, stall_timeout_ms);
+    let least = offset_of!(wedjat_options, stall_timeout_ms);
     // SAFETY: as the caller promises; zeros are null pointers, no callbacks and `false`.
-    let options = unsafe { sized(options, least) };
+    let options = unsafe { sized(options, least, &BOOLS) };
     let wrong_size = || unusable("wedjat_options.size must be sizeof(wedjat_options)");
     let options = options.ok_or_else(wrong_size)?;
     let is_null = |field: &str| unusable(&format!("wedjat_options.{field} is null"));

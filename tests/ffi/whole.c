@@ -92,6 +92,7 @@ int main(int argc, char **argv) {
   options.version = "2.5";
   options.directory = argv[1];
   CHECK(!strcmp(wedjat_version(), "0.1.0"));
+  CHECK(WEDJAT_VERSION_MAJOR == 0 && WEDJAT_VERSION_MINOR == 1 && WEDJAT_VERSION_PATCH == 0);
 
   /* The struct of an older header ends earlier; what lies behind it is not looked at. */
   options.size = offsetof(wedjat_options, stall_timeout_ms);
@@ -114,10 +115,16 @@ int main(int argc, char **argv) {
   options.size = sizeof options;
   options.capture_signal = 0;
   options.stall_timeout_ms = 0;
+  /* A text that is cut ends with a whole character. */
+  const char *whole = "reports cannot be written to /dev/null/";
+  options.directory = "/dev/null/\xc3\xa4";
+  CHECK(!wedjat_install(&options, error, strlen(whole) + 2) && !strcmp(error, whole));
   options.directory = argv[1];
 
   if (!strcmp(argv[2], "load")) {
-    options.cpu = options.memory = options.slow_frames = true;
+    options.memory = options.slow_frames = true;
+    /* Any byte but 0 is true, as where C++ or a script has filled the struct. */
+    memset(&options.cpu, 0xfe, sizeof options.cpu);
     options.cpu_share = 0.05, options.cpu_over_ms = 300;
     options.memory_bytes = 1 << 20;
     options.frames_below = 50, options.frames_lasting_ms = 400, options.frames_cpu_share = 0.05;
