@@ -313,7 +313,7 @@ fn first_answers(c: &mut Criterion) {
     fill(&input, cache.path());
     let symbolicator = symbolicator(&input, cache.path());
     let addresses = draw(input.slice, false);
-    let known = |wanted: &dyn Fn(&wedjat::symbolicate::Frame) -> bool| {
+    let known = |wanted: &dyn Fn(&wedjat::symbolicate::SourceFrame) -> bool| {
         let fits = |&&address: &&u64| symbolicator.frames(address).last().is_some_and(wanted);
         addresses.iter().find(fits).copied()
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Error;
 use super::debug_files::{DebugFiles, FoundObject};
-use super::frame::{Frame, Unread, image_file_name};
+use super::frame::{SourceFrame, Unread, image_file_name};
 use super::image_files::ImageFiles;
 
 /// One image, to look addresses up in. `Send + Sync`.
@@ -83,18 +83,18 @@ impl Addresses {
     }
 
     /// Returns the frames at exactly this address (nothing is subtracted), innermost first. Empty if they are unknown.
-    pub fn frames(&self, address: u64) -> Arc<[Frame]> {
+    pub fn frames(&self, address: u64) -> Arc<[SourceFrame]> {
         self.frames_ref(address).into_owned()
     }
 
     /// The same, borrowed where the address is looked up often and has frames: no references are counted, which is
     /// most of the time of such a look-up.
-    pub fn frames_ref(&self, address: u64) -> Cow<'_, Arc<[Frame]>> {
+    pub fn frames_ref(&self, address: u64) -> Cow<'_, Arc<[SourceFrame]>> {
         self.answer(address).0
     }
 
     /// The frames, and how far into the outermost function the address lies.
-    pub(crate) fn answer(&self, address: u64) -> (Cow<'_, Arc<[Frame]>>, Option<u64>) {
+    pub(crate) fn answer(&self, address: u64) -> (Cow<'_, Arc<[SourceFrame]>>, Option<u64>) {
         let svma = address.wrapping_add(self.slide);
         match self.files.lookup(svma) {
             Some(answer) => {

@@ -11,7 +11,7 @@ use crate::report::model::{AsyncEnd, Found, IdText, Image, Omitted, Report};
 /// Texts are shared: a fleet's reports name the same functions over and over.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
-pub struct Frame {
+pub struct SourceFrame {
     /// The function, demangled; `None` where the truth is unknown.
     pub function: Option<Arc<str>>,
     /// Its name as the file has it; equal to `function` where nothing was mangled.
@@ -58,9 +58,9 @@ words! {
     }
 }
 
-impl Frame {
+impl SourceFrame {
     /// A frame with a name and nothing else. Names of more than 4,096 bytes are cut, and end with `…`.
-    pub fn named(mangled: &str, demangled: &str) -> Frame {
+    pub fn named(mangled: &str, demangled: &str) -> SourceFrame {
         let (mangled, demangled) = (&*bounded(mangled), &*bounded(demangled));
         let function: Arc<str> = demangled.into();
         let is_same = mangled == demangled;
@@ -69,10 +69,10 @@ impl Frame {
         } else {
             mangled.into()
         };
-        Frame {
+        SourceFrame {
             function: Some(function),
             mangled: Some(mangled),
-            ..Frame::default()
+            ..SourceFrame::default()
         }
     }
 }
@@ -92,7 +92,7 @@ pub struct PhysicalFrame {
     /// Bytes from the start of the outermost function to the program counter.
     pub offset: Option<u64>,
     /// Innermost first. Empty where nothing is known.
-    pub frames: Arc<[Frame]>,
+    pub frames: Arc<[SourceFrame]>,
 }
 
 impl PhysicalFrame {
@@ -119,7 +119,7 @@ impl PhysicalFrame {
 #[derive(Debug, Clone)]
 pub(crate) struct Resolved {
     /// Innermost first; never empty.
-    pub frames: Arc<[Frame]>,
+    pub frames: Arc<[SourceFrame]>,
     /// Link-time address of the function that all of these were inlined into.
     pub entry: Option<u64>,
 }
@@ -127,7 +127,7 @@ pub(crate) struct Resolved {
 impl Resolved {
     /// The answer of these frames, innermost first, of which the outermost begins at `entry`; `None` where they say
     /// nothing.
-    pub fn of(mut frames: Arc<[Frame]>, entry: Option<u64>) -> Option<Resolved> {
+    pub fn of(mut frames: Arc<[SourceFrame]>, entry: Option<u64>) -> Option<Resolved> {
         let outermost = frames.len().checked_sub(1)?;
         for (index, frame) in Arc::get_mut(&mut frames)?.iter_mut().enumerate() {
             frame.inlined = index != outermost;
@@ -137,7 +137,7 @@ impl Resolved {
             // A line of no file says nothing.
             frame.line = frame.line.filter(|&line| line != 0 && frame.file.is_some());
         }
-        let says_something = |frame: &Frame| frame.function.is_some() || frame.file.is_some();
+        let says_something = |frame: &SourceFrame| frame.function.is_some() || frame.file.is_some();
         frames.iter().any(says_something).then(|| Resolved {
             entry: entry.filter(|_| frames[outermost].function.is_some()),
             frames,
@@ -309,10 +309,10 @@ mod tests {
     #[test]
     fn the_file_of_a_macro_is_its_name_and_where_it_is_written() {
         let file = "/opt/till/@__swiftmacro_1a13testStringifyAA1bySi_SitF9stringifyfMf_.swift";
-        let frame = Frame {
+        let frame = SourceFrame {
             file: Some(file.into()),
             line: Some(15),
-            ..Frame::named("main", "main")
+            ..SourceFrame::named("main", "main")
         };
         let resolved = Resolved::of([frame].into(), None).unwrap();
         assert_eq!(

@@ -68,7 +68,7 @@ pub use files::cache::Cache;
 #[cfg(feature = "debuginfod")]
 pub use files::debuginfod::{Debuginfod, Fetching};
 pub use frame::{
-    Awaiting, Frame, MissingFile, Owner, PhysicalFrame, Source, Stack, Symbolicated, id_text,
+    Awaiting, MissingFile, Owner, PhysicalFrame, Source, SourceFrame, Stack, Symbolicated, id_text,
     image_file_name,
 };
 pub use pc::Pc;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::debug_info::names;
-use super::frame::{Frame, Source, bounded};
+use super::frame::{Source, SourceFrame, bounded};
 use crate::report::Value;
 use crate::report::model::Thread;
 
@@ -53,10 +53,10 @@ impl<'a> Recorded<'a> {
     }
 
     /// The functions at a frame, innermost first; empty where the report has none.
-    pub(super) fn frames(&self, index: usize) -> Arc<[Frame]> {
+    pub(super) fn frames(&self, index: usize) -> Arc<[SourceFrame]> {
         let name = self.thread.frames.get(index).and_then(|f| f.name.as_ref());
         let fields = self.fields.get(&(index as u64));
-        let mut frames: Vec<Frame> = Vec::new();
+        let mut frames: Vec<SourceFrame> = Vec::new();
         let mut own = named(name.map(String::as_str));
         for entry in fields.into_iter().flatten() {
             let (file, line) = (field(entry, "sourceFile"), field(entry, "sourceLine"));
@@ -90,10 +90,10 @@ impl<'a> Recorded<'a> {
     }
 }
 
-fn named(name: Option<&str>) -> Frame {
-    Frame {
+fn named(name: Option<&str>) -> SourceFrame {
+    SourceFrame {
         source: Source::Report,
-        ..name.map_or(Frame::default(), names::named)
+        ..name.map_or(SourceFrame::default(), names::named)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::frame::{Frame, Symbolicated};
+use super::frame::{SourceFrame, Symbolicated};
 use super::samples::in_full;
 use crate::report::{Redact, redact_names};
 
@@ -45,7 +45,7 @@ pub fn redact(of: &mut Symbolicated, origin: &mut String, rules: &Redact) {
     }
 }
 
-fn without(frame: &Frame, names: &crate::report::UserNames) -> Frame {
+fn without(frame: &SourceFrame, names: &crate::report::UserNames) -> SourceFrame {
     let clean = |text: &Option<Arc<str>>| {
         let text = text.as_ref()?;
         let mut clean = text.to_string();
@@ -53,7 +53,7 @@ fn without(frame: &Frame, names: &crate::report::UserNames) -> Frame {
         let is_same = clean == **text;
         Some(if is_same { text.clone() } else { clean.into() })
     };
-    Frame {
+    SourceFrame {
         file: clean(&frame.file),
         function: clean(&frame.function),
         mangled: clean(&frame.mangled),

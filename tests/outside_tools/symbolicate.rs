@@ -418,8 +418,8 @@ int main(int argc, char **argv) {
 }
 
 /// `linkage file:line` for each frame.
-fn lines(frames: &[wedjat::symbolicate::Frame]) -> Vec<String> {
-    let line = |f: &wedjat::symbolicate::Frame| {
+fn lines(frames: &[wedjat::symbolicate::SourceFrame]) -> Vec<String> {
+    let line = |f: &wedjat::symbolicate::SourceFrame| {
         let name = f.mangled.as_deref().unwrap_or("??");
         let file = f.file.as_deref().unwrap_or("??");
         format!(

@@ -13,7 +13,7 @@ use crate::symbolicate_support::home::{Home, Thing, things};
 use object::{Object, ObjectSection};
 use wedjat::new;
 use wedjat::report::{self, EventKind, Image, Report, Thread};
-use wedjat::symbolicate::{Addresses, Cache, DebugFiles, Frame};
+use wedjat::symbolicate::{Addresses, Cache, DebugFiles, SourceFrame};
 
 fn symbolicator(cache: Option<Cache>) -> Addresses {
     let mut files = DebugFiles::new().system(false).cache(cache).jobs(2);
@@ -61,7 +61,7 @@ fn addresses(count: u64) -> Vec<u64> {
         .collect()
 }
 
-fn answers(symbolicator: &Addresses, addresses: &[u64]) -> Vec<Arc<[Frame]>> {
+fn answers(symbolicator: &Addresses, addresses: &[u64]) -> Vec<Arc<[SourceFrame]>> {
     addresses
         .iter()
         .map(|&address| symbolicator.frames(address))
@@ -117,7 +117,7 @@ fn addresses_looked_up_often_have_the_same_answers() {
     });
     let again: Vec<_> = some.iter().map(|&at| symbolicator.frames_ref(at)).collect();
     assert!(again.iter().zip(&first).all(|(one, other)| **one == *other));
-    let is_borrowed = |frames: &&Cow<'_, Arc<[Frame]>>| matches!(frames, Cow::Borrowed(_));
+    let is_borrowed = |frames: &&Cow<'_, Arc<[SourceFrame]>>| matches!(frames, Cow::Borrowed(_));
     assert!(again.iter().filter(is_borrowed).count() > 900);
 }
 

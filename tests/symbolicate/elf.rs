@@ -103,7 +103,8 @@ impl Program {
                 "a.c"
             );
         }
-        let name = |f: &wedjat::symbolicate::Frame| f.function.as_deref().unwrap_or("").to_owned();
+        let name =
+            |f: &wedjat::symbolicate::SourceFrame| f.function.as_deref().unwrap_or("").to_owned();
         frames
             .iter()
             .map(|f| (name(f), f.line.unwrap_or(0), f.inlined))

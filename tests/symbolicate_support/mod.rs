@@ -138,8 +138,8 @@ impl Workshop {
 
 const SLIDE: u64 = 0x5555_0000_0000;
 
-pub fn chain(frames: &[wedjat::symbolicate::Frame]) -> Vec<String> {
-    let text = |f: &wedjat::symbolicate::Frame| {
+pub fn chain(frames: &[wedjat::symbolicate::SourceFrame]) -> Vec<String> {
+    let text = |f: &wedjat::symbolicate::SourceFrame| {
         format!(
             "{}:{}",
             f.function.as_deref().unwrap_or("?"),

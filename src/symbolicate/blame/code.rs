@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::file::says_whose;
-use crate::symbolicate::frame::{Frame, PhysicalFrame, Source};
+use crate::symbolicate::frame::{PhysicalFrame, Source, SourceFrame};
 use crate::symbolicate::kept::KnownTexts;
 use crate::symbolicate::swift_name::{Role, Summary, SwiftName, text};
 
@@ -34,7 +34,7 @@ pub(crate) enum Code {
 }
 
 /// The kind of a frame, by its name alone.
-pub(crate) fn code(frame: &Frame) -> Code {
+pub(crate) fn code(frame: &SourceFrame) -> Code {
     thread_local! {
         static KNOWN: KnownTexts<Code> = KnownTexts::default();
     }
@@ -47,8 +47,8 @@ pub(crate) fn code(frame: &Frame) -> Code {
 
 /// Returns true for an inlined Swift function that line tables alone name by its last part (`subscript.get`, `map`), or not
 /// at all: the module, the type and the labels are unknown.
-pub(crate) fn is_bare(physical: &PhysicalFrame, frame: &Frame) -> bool {
-    let is_of_swift = |frame: &Frame| {
+pub(crate) fn is_bare(physical: &PhysicalFrame, frame: &SourceFrame) -> bool {
+    let is_of_swift = |frame: &SourceFrame| {
         frame
             .file
             .as_deref()
@@ -115,7 +115,7 @@ fn of_summary(summary: Summary) -> Code {
 }
 
 /// Why the program ends, where a function of the runtime says so by its name alone.
-pub(super) fn ending(frame: &Frame) -> Option<&'static str> {
+pub(super) fn ending(frame: &SourceFrame) -> Option<&'static str> {
     match frame.function.as_deref()? {
         "swift_errorInMain" => Some("Swift: an error left main"),
         "swift_unexpectedError" => Some("Swift: try! met an error"),
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     fn of(name: &str) -> Code {
-        code(&Frame::named(name, name))
+        code(&SourceFrame::named(name, name))
     }
 
     fn swift(function: &str) -> Code {
@@ -165,10 +165,10 @@ mod tests {
     /// As `-gline-tables-only` has it: one function with its symbol, and what was inlined into it.
     #[test]
     fn an_inlined_function_without_its_module_is_bare() {
-        let frame = |name: &str, file: &str, inlined| Frame {
+        let frame = |name: &str, file: &str, inlined| SourceFrame {
             file: Some(file.into()),
             inlined,
-            ..Frame::named(name, name)
+            ..SourceFrame::named(name, name)
         };
         let mut physical = PhysicalFrame::bare(1, crate::report::Found::Context, Some(0));
         physical.frames = [

@@ -11,7 +11,7 @@ mod throw;
 
 pub(crate) use super::frame::Owner;
 use super::frame::{
-    Frame, KnownOwners, PhysicalFrame, Source, Stack, Symbolicated, image_file_name,
+    KnownOwners, PhysicalFrame, Source, SourceFrame, Stack, Symbolicated, image_file_name,
 };
 use crate::report::EventKind;
 use code::ending;
@@ -27,7 +27,7 @@ const FOLDERS: usize = 16;
 pub(crate) struct Blamed<'a> {
     pub physical: &'a PhysicalFrame,
     /// `None` where nothing but the address is known.
-    pub frame: Option<&'a Frame>,
+    pub frame: Option<&'a SourceFrame>,
 }
 
 impl<'a> Blamed<'a> {
@@ -82,7 +82,7 @@ pub(crate) fn sought<'a>(
         .flatten()
         .chain(joined.into_iter().flatten());
     let is_named = |blamed: &Blamed<'_>| {
-        let is_unnamed = |frame: &Frame| frame.inlined && frame.function.is_none();
+        let is_unnamed = |frame: &SourceFrame| frame.inlined && frame.function.is_none();
         !blamed.frame.is_some_and(is_unnamed)
     };
     let sources = frames.flat_map(each_of).skip(handling(of, stack));
@@ -117,7 +117,7 @@ pub(crate) fn each(stack: &Stack) -> impl Iterator<Item = Blamed<'_>> {
 /// Every source frame of a physical one; of one without, that itself. A pseudo-function is none.
 pub(crate) fn each_of(physical: &PhysicalFrame) -> impl Iterator<Item = Blamed<'_>> {
     let bare = physical.frames.is_empty().then_some(None);
-    let is_pseudo = |frame: &&Frame| frame.inlined && matches!(code(frame), Code::Pseudo(_));
+    let is_pseudo = |frame: &&SourceFrame| frame.inlined && matches!(code(frame), Code::Pseudo(_));
     let functions = physical
         .frames
         .iter()
@@ -127,9 +127,13 @@ pub(crate) fn each_of(physical: &PhysicalFrame) -> impl Iterator<Item = Blamed<'
 }
 
 /// The owner of a source frame's code.
-pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&Frame>) -> Owner {
+pub(crate) fn owner(
+    of: &Symbolicated,
+    physical: &PhysicalFrame,
+    frame: Option<&SourceFrame>,
+) -> Owner {
     // Code of an interpreter lies in no image; the report has its files.
-    let is_interpreted = |frame: &Frame| {
+    let is_interpreted = |frame: &SourceFrame| {
         frame.source == Source::Report && (frame.file.is_some() || frame.line.is_some())
     };
     let image = of.known_owners.of_image(of, physical);
@@ -160,7 +164,7 @@ pub(crate) fn owner(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&
 /// The owner of a Swift function, or of what Swift's compiler makes: the function's module decides, whatever file the row
 /// names, which may be that of a caller. Packages are modules as the app's are: there the file decides. An inlined function
 /// without its module, and without a file, is of Swift's library or a thunk: app code has a file.
-fn of_swift(physical: &PhysicalFrame, frame: &Frame) -> Option<Owner> {
+fn of_swift(physical: &PhysicalFrame, frame: &SourceFrame) -> Option<Owner> {
     match code(frame) {
         Code::Pseudo(_) | Code::SwiftLanguage | Code::SwiftThrow => Some(Owner::Language),
         Code::Swift(_) => {
@@ -204,7 +208,7 @@ pub(crate) fn trap(stack: &Stack) -> Option<std::sync::Arc<str>> {
 
 /// Returns true if a row says no line of a function with a path, as of code that the compiler moved: its file may be of
 /// any function that was inlined there.
-fn is_moved(frame: Option<&Frame>) -> bool {
+fn is_moved(frame: Option<&SourceFrame>) -> bool {
     let name = frame.and_then(|frame| frame.function.as_deref());
     frame.is_some_and(|frame| frame.line.is_none()) && name.is_some_and(|name| name.contains("::"))
 }
@@ -221,7 +225,11 @@ fn is_named_like_the_app(of: &Symbolicated, name: &str) -> bool {
 }
 
 /// Returns true if a frame is the app's.
-pub(crate) fn is_own(of: &Symbolicated, physical: &PhysicalFrame, frame: Option<&Frame>) -> bool {
+pub(crate) fn is_own(
+    of: &Symbolicated,
+    physical: &PhysicalFrame,
+    frame: Option<&SourceFrame>,
+) -> bool {
     owner(of, physical, frame) == Owner::App
 }
 
@@ -240,7 +248,7 @@ impl Symbolicated {
     ///     own?.1.function.as_deref()
     /// }
     /// ```
-    pub fn owner(&self, physical: &PhysicalFrame, frame: Option<&Frame>) -> Owner {
+    pub fn owner(&self, physical: &PhysicalFrame, frame: Option<&SourceFrame>) -> Owner {
         owner(self, physical, frame)
     }
 }
@@ -331,10 +339,10 @@ mod tests {
 
     #[test]
     fn a_checkout_in_a_folder_of_any_name_is_the_recorders() {
-        let frame = |name: &str, file: &str, inlined| Frame {
+        let frame = |name: &str, file: &str, inlined| SourceFrame {
             file: Some(file.into()),
             inlined,
-            ..Frame::named(name, name)
+            ..SourceFrame::named(name, name)
         };
         let mut of = app(&["/opt/till/till"]);
         // As line tables alone have it: inlined functions without their crate.
@@ -383,10 +391,10 @@ mod tests {
         let cell = "/rustc/90b35a6239c3d8bdabc530a6a0816f7ff89a0aaf/library/core/src/cell.rs";
         let owned = |name: &str, file: &str, line| {
             let mut physical = PhysicalFrame::bare(1, Found::UnwindInfo, Some(0));
-            physical.frames = [Frame {
+            physical.frames = [SourceFrame {
                 file: Some(file.into()),
                 line,
-                ..Frame::named(name, name)
+                ..SourceFrame::named(name, name)
             }]
             .into();
             owner(&of, &physical, physical.frames.first())
@@ -407,7 +415,7 @@ mod tests {
         let mut of = app(&["/opt/till/till", "/usr/lib/swift/libswift_Concurrency.so"]);
         let frame = |name: &str, image| {
             let mut physical = PhysicalFrame::bare(1, Found::UnwindInfo, Some(image));
-            physical.frames = [Frame::named(name, name)].into();
+            physical.frames = [SourceFrame::named(name, name)].into();
             physical
         };
         let awaiting = Awaiting {
@@ -441,12 +449,12 @@ mod tests {
     fn an_inlined_function_without_a_name_is_not_in_the_key() {
         let mut of = app(&["/opt/till/till"]);
         let mut physical = PhysicalFrame::bare(1, Found::UnwindInfo, Some(0));
-        let unnamed = Frame {
+        let unnamed = SourceFrame {
             file: Some("/src/till/main.swift".into()),
             inlined: true,
-            ..Frame::default()
+            ..SourceFrame::default()
         };
-        let own = Frame::named("$s4till3payyyF", "pay()");
+        let own = SourceFrame::named("$s4till3payyyF", "pay()");
         physical.frames = [unnamed, own].into();
         let stack = Stack {
             frames: vec![physical],
@@ -462,7 +470,7 @@ mod tests {
     fn an_error_that_leaves_main_is_said_in_words() {
         let frame = |name: &str| {
             let mut physical = PhysicalFrame::bare(1, Found::UnwindInfo, Some(0));
-            physical.frames = [Frame::named(name, name)].into();
+            physical.frames = [SourceFrame::named(name, name)].into();
             physical
         };
         let names = [
@@ -491,23 +499,23 @@ mod tests {
     fn what_says_why_code_traps_is_not_blamed() {
         let mut of = app(&["/opt/till/till"]);
         let mut trapped = PhysicalFrame::bare(1, Found::Context, Some(0));
-        let inlined = |name: &str| Frame {
+        let inlined = |name: &str| SourceFrame {
             file: Some("/opt/till/<compiler-generated>".into()),
             inlined: true,
-            ..Frame::named(name, name)
+            ..SourceFrame::named(name, name)
         };
         let function = "$e4main4RingV10difference33_D84986C8784D58FAC22AA7A4A9C32B49LLyS2i_SitF";
         let check = "$eSlsE20_failEarlyRangeCheck_6boundsy5IndexQz_SnyADGtFSnySiG_Tt1g5";
         // Inlined from Swift's library, with the caller's file.
-        let library = Frame {
+        let library = SourceFrame {
             file: Some("/opt/till/main.swift".into()),
             line: Some(7),
             ..inlined(check)
         };
-        let own = Frame {
+        let own = SourceFrame {
             file: Some("/opt/till/main.swift".into()),
             line: Some(7),
-            ..Frame::named(function, "Ring.difference(_:_:)")
+            ..SourceFrame::named(function, "Ring.difference(_:_:)")
         };
         trapped.frames = [
             inlined("Swift runtime failure: Index out of range"),
@@ -543,7 +551,7 @@ mod tests {
         ]);
         let owned = |name: &str, image| {
             let mut physical = PhysicalFrame::bare(1, Found::UnwindInfo, Some(image));
-            physical.frames = [Frame::named(name, name)].into();
+            physical.frames = [SourceFrame::named(name, name)].into();
             owner(&of, &physical, physical.frames.first())
         };
         for name in [
@@ -566,7 +574,7 @@ mod tests {
         let mut of = app(&["/opt/till/till"]);
         let frame = |(name, pc): (&str, u64)| {
             let mut frame = PhysicalFrame::bare(pc, Found::UnwindInfo, Some(0));
-            frame.frames = [Frame::named(name, name)].into();
+            frame.frames = [SourceFrame::named(name, name)].into();
             frame
         };
         let names = [

@@ -8,7 +8,7 @@ use super::args::{Args, FormatName, parse_address};
 use super::output::Output;
 use super::{DAMAGED, DONE, Messages, NOTHING, USAGE, done};
 use crate::symbolicate::format::{FrameJson, PlainJson, Style, plain, unread_text};
-use crate::symbolicate::{Addresses, DebugFiles, Frame, image_file_name};
+use crate::symbolicate::{Addresses, DebugFiles, SourceFrame, image_file_name};
 
 pub(super) fn run(
     args: &Args,
@@ -192,7 +192,7 @@ impl AddressLines<'_> {
         }
     }
 
-    fn json(&mut self, address: u64, frames: &[Frame]) -> io::Result<()> {
+    fn json(&mut self, address: u64, frames: &[SourceFrame]) -> io::Result<()> {
         let line = &mut self.line;
         write!(line, "{{\"address\":\"{address:#x}\",\"frames\":[")?;
         for (index, frame) in frames.iter().enumerate() {
@@ -213,7 +213,12 @@ impl AddressLines<'_> {
     }
 
     /// `function (in image) (file.c:42)`, as `atos` has it.
-    fn text(&mut self, address: u64, frames: &[Frame], offset: Option<u64>) -> io::Result<()> {
+    fn text(
+        &mut self,
+        address: u64,
+        frames: &[SourceFrame],
+        offset: Option<u64>,
+    ) -> io::Result<()> {
         let (line, image) = (&mut self.line, &self.image);
         if frames.is_empty() {
             return writeln!(line, "{address:#x} (in {image})");

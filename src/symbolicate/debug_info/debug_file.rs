@@ -19,7 +19,7 @@ use crate::symbolicate::files::cache::Cache;
 use crate::symbolicate::files::object_file::ObjectFile;
 use crate::symbolicate::files::packed_symbols;
 use crate::symbolicate::files::symbol_maps::SymbolMap;
-use crate::symbolicate::frame::{Frame, Resolved, Source, Unread};
+use crate::symbolicate::frame::{Resolved, Source, SourceFrame, Unread};
 use crate::symbolicate::lock;
 
 /// An object with what was read of it. Shared between threads.
@@ -419,7 +419,7 @@ impl Inner {
         };
         if let Some(better) = better {
             let (file, line) = (outermost.file.take(), outermost.line);
-            *outermost = Frame {
+            *outermost = SourceFrame {
                 file,
                 line,
                 ..better
@@ -431,7 +431,7 @@ impl Inner {
     fn answer_by_symbol(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {
         let name = |symbols: &ObjectSymbols| {
             let symbol = symbols.at(svma)?;
-            let frame = Frame {
+            let frame = SourceFrame {
                 source: Source::Symbols,
                 ..named(symbol.name)
             };

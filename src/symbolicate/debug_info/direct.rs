@@ -16,7 +16,7 @@ use super::split::Split;
 use super::units::Units;
 use crate::symbolicate::files::object_file::ObjectFile;
 use crate::symbolicate::files::symbol_maps::SymbolMap;
-use crate::symbolicate::frame::{Frame, Unread, bounded};
+use crate::symbolicate::frame::{SourceFrame, Unread, bounded};
 
 /// One object's DWARF: which units claim an address, and, once one does, all of them at work.
 pub(crate) struct Direct {
@@ -58,7 +58,7 @@ pub(crate) struct Addr2Line {
 #[derive(Debug, Default)]
 pub(crate) struct DwarfAnswer {
     /// Innermost first.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<SourceFrame>,
     /// First address of the outermost function's range that holds the address.
     pub entry: Option<u64>,
     /// True if the outermost function's language mangles names, so that a plain name is half of one.
@@ -259,7 +259,7 @@ impl Addr2Line {
                 && let Some(name) = self.unfolded(begin, line)
             {
                 let (file, line) = (frame.file.take(), frame.line);
-                *frame = Frame {
+                *frame = SourceFrame {
                     file,
                     line,
                     ..named(&name)
@@ -306,7 +306,7 @@ impl Addr2Line {
             };
             let location = frame.location.as_ref();
             let file = location.and_then(|location| location.file);
-            found.frames.push(Frame {
+            found.frames.push(SourceFrame {
                 file: file.filter(is_stated).map(|file| self.file(file)),
                 line: location.and_then(|location| location.line),
                 ..name.unwrap_or_default()
@@ -314,7 +314,8 @@ impl Addr2Line {
             outermost = frame.dw_die_offset.map(|at| (at, entry));
             language = function.and_then(|function| function.language);
         }
-        let is_mangled = |frame: &Frame| frame.mangled.as_deref().is_some_and(names::is_mangled);
+        let is_mangled =
+            |frame: &SourceFrame| frame.mangled.as_deref().is_some_and(names::is_mangled);
         if !found.frames.last().is_some_and(is_mangled) {
             let entry = outermost.and_then(|(_, entry)| entry);
             let own = entry.and_then(|entry| self.names.language(entry));
@@ -343,10 +344,10 @@ impl Addr2Line {
         let (_, _, file, line) = row?;
         let file = file.map(|file| self.file(file));
         Some(DwarfAnswer {
-            frames: vec![Frame {
+            frames: vec![SourceFrame {
                 file,
                 line,
-                ..Frame::default()
+                ..SourceFrame::default()
             }],
             ..DwarfAnswer::default()
         })

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::demangle::{Mangling, demangle};
 use super::symbols::ObjectSymbols;
-use crate::symbolicate::frame::{Frame, bounded};
+use crate::symbolicate::frame::{SourceFrame, bounded};
 use crate::symbolicate::group::plain_name;
 use crate::symbolicate::swift_name::SwiftName;
 
@@ -19,9 +19,9 @@ pub(crate) fn kept(name: &str) -> (Cow<'_, str>, Cow<'_, str>) {
 }
 
 /// A frame with a name as the file has it.
-pub(crate) fn named(name: &str) -> Frame {
+pub(crate) fn named(name: &str) -> SourceFrame {
     let (name, demangled) = kept(name);
-    Frame::named(&name, &demangled)
+    SourceFrame::named(&name, &demangled)
 }
 
 /// A name or path that says something; `None` for one in whose place a bitcode build put a number.

@@ -11,7 +11,7 @@ use symbolic::symcache::{File, Function, SymCache, transform};
 use super::names;
 use super::symbols::Named;
 use crate::symbolicate::files::bytes::SharedBytes;
-use crate::symbolicate::frame::{Frame, Resolved, Source, bounded};
+use crate::symbolicate::frame::{Resolved, Source, SourceFrame, bounded};
 use crate::symbolicate::lock;
 
 /// Longer chains of inlined functions are damage that runs in a circle.
@@ -28,7 +28,7 @@ const TEXTS_PER_BYTE: usize = 8;
 const FEW_TEXTS: usize = 1 << 20;
 
 /// A frame with a name and nothing else, and a symbol's relative address.
-type NamedFrame = (Frame, Option<u64>);
+type NamedFrame = (SourceFrame, Option<u64>);
 
 thread_local! {
     /// Room for functions, files and lines of one answer.
@@ -100,7 +100,7 @@ impl FullTable {
             let own = Some(of.entry_pc()).filter(|&entry| entry != u32::MAX);
             entry = symbol.or(own.map(u64::from));
             let file = file.and_then(|file| texts.path(file.srcsrv_revision()?));
-            Frame {
+            SourceFrame {
                 line: Some(line),
                 source: match symbol {
                     Some(_) if file.is_none() => Source::Symbols,
@@ -136,7 +136,7 @@ impl SharedTexts {
             self.names.clear();
         }
         let restore = || match restored(text) {
-            Some((name, demangled, symbol)) => (Frame::named(name, demangled), symbol),
+            Some((name, demangled, symbol)) => (SourceFrame::named(name, demangled), symbol),
             None => NamedFrame::default(),
         };
         self.names.entry(key).or_insert_with(restore).clone()

@@ -12,7 +12,9 @@ use crate::report::model::Event;
 use crate::report::time::nanos;
 use crate::symbolicate::MissingFile;
 use crate::symbolicate::blame::{Blamed, blamed, owner};
-use crate::symbolicate::frame::{Frame, PhysicalFrame, Symbolicated, id_text, image_file_name};
+use crate::symbolicate::frame::{
+    PhysicalFrame, SourceFrame, Symbolicated, id_text, image_file_name,
+};
 use crate::symbolicate::group::{Group, Member, RECIPE, key_text, thread_in_question};
 
 /// The answers to one report.
@@ -140,7 +142,7 @@ pub(super) fn blame_text(of: &Symbolicated, found: &Blamed<'_>) -> String {
 pub(super) fn owner_word(
     of: &Symbolicated,
     physical: &PhysicalFrame,
-    frame: Option<&Frame>,
+    frame: Option<&SourceFrame>,
 ) -> &'static str {
     owner(of, physical, frame).as_str()
 }

@@ -21,7 +21,7 @@ use crate::report::time::{nanos, since_epoch};
 use crate::report::{EventKind, Report};
 use crate::symbolicate::blame::is_own;
 use crate::symbolicate::frame::{
-    Frame, PhysicalFrame, Stack, Symbolicated, id_text, image_file_name,
+    PhysicalFrame, SourceFrame, Stack, Symbolicated, id_text, image_file_name,
 };
 
 /// Version of the processed format, as its documentation counts.
@@ -347,7 +347,7 @@ impl Tables<'_> {
     fn frame(
         &mut self,
         function: &str,
-        frame: Option<&Frame>,
+        frame: Option<&SourceFrame>,
         physical: &PhysicalFrame,
         depth: u64,
     ) -> Value {

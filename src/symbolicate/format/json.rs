@@ -10,7 +10,7 @@ use super::findings::{Findings, owner_word};
 use super::stacks::Indices;
 use super::{Format, PlainJson, Style};
 use crate::report::Value;
-use crate::symbolicate::frame::{Frame, PhysicalFrame, Stack, Symbolicated, id_text};
+use crate::symbolicate::frame::{PhysicalFrame, SourceFrame, Stack, Symbolicated, id_text};
 
 /// One JSON document: the report where one came and no more were to come, else an array.
 #[derive(Debug, Clone)]
@@ -122,7 +122,7 @@ pub struct FrameJson<'a> {
 
 impl<'a> FrameJson<'a> {
     /// This frame, named in this style.
-    pub fn new(frame: &'a Frame, style: &Style) -> FrameJson<'a> {
+    pub fn new(frame: &'a SourceFrame, style: &Style) -> FrameJson<'a> {
         FrameJson {
             function: style.name(frame),
             mangled: frame.mangled.as_deref(),

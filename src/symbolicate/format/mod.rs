@@ -39,7 +39,7 @@ pub use speedscope::{Profile as SpeedscopePart, Speedscope};
 pub use text::Text;
 pub use top::{Top, TopLayout};
 
-use super::frame::{Frame, Symbolicated};
+use super::frame::{SourceFrame, Symbolicated};
 
 /// Writes reports, one after another, to one output.
 ///
@@ -129,7 +129,7 @@ impl Default for Style {
 
 impl Style {
     /// The function's name in this style.
-    pub fn name<'a>(&self, frame: &'a Frame) -> Option<&'a str> {
+    pub fn name<'a>(&self, frame: &'a SourceFrame) -> Option<&'a str> {
         if self.demangle {
             frame.function.as_deref()
         } else {

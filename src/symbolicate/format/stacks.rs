@@ -9,7 +9,7 @@ use crate::report::time::nanos;
 use crate::report::{AsyncEnd, EventKind};
 use crate::symbolicate::blame::{Blamed, each_of};
 use crate::symbolicate::frame::{
-    Awaiting, Frame, PhysicalFrame, Stack, Symbolicated, image_file_name,
+    Awaiting, PhysicalFrame, SourceFrame, Stack, Symbolicated, image_file_name,
 };
 use crate::symbolicate::group::thread_in_question;
 
@@ -206,7 +206,7 @@ pub(super) fn outermost<'a>(
     of: &'a Symbolicated,
     stack: &'a Stack,
     style: &'a Style,
-) -> impl Iterator<Item = (String, Option<&'a Frame>, &'a PhysicalFrame)> {
+) -> impl Iterator<Item = (String, Option<&'a SourceFrame>, &'a PhysicalFrame)> {
     let frames: Vec<Blamed<'a>> = stack.joined().flat_map(each_of).collect();
     frames
         .into_iter()

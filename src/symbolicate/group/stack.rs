@@ -9,7 +9,7 @@ use crate::report::{EventKind, Report, Thread};
 use crate::symbolicate::blame::{
     Blamed, Code, Owner, code, holder_of_closure, is_bare, owner, sought,
 };
-use crate::symbolicate::frame::{Frame, Stack, Symbolicated};
+use crate::symbolicate::frame::{SourceFrame, Stack, Symbolicated};
 use crate::symbolicate::import::LAST_EXCEPTION;
 
 /// See [`long_way`].
@@ -125,7 +125,7 @@ fn long_way<'a>(
 /// A stack normalised, outermost first.
 fn outermost(report: &Symbolicated, stack: &Stack) -> Vec<Arc<str>> {
     let is_whole = |blamed: &Blamed<'_>| {
-        let is_part = |frame: &Frame| is_bare(blamed.physical, frame);
+        let is_part = |frame: &SourceFrame| is_bare(blamed.physical, frame);
         !blamed.frame.is_some_and(is_part)
     };
     let frames = || sought(report, stack).filter(is_whole);
@@ -218,7 +218,7 @@ fn placed(name: GroupName, frame: &Blamed<'_>) -> Arc<str> {
 
 /// The frame of the stack that stands for the report whose normalised name this is: in the thread's own stack, else in the
 /// first sample that has one.
-pub(crate) fn frame_named<'a>(report: &'a Symbolicated, name: &str) -> Option<&'a Frame> {
+pub(crate) fn frame_named<'a>(report: &'a Symbolicated, name: &str) -> Option<&'a SourceFrame> {
     let thread = thread_in_question(&report.report).and_then(|at| report.threads.get(at));
     let stacks = thread.into_iter().chain(&report.samples);
     let mut frames = stacks.flat_map(|stack| sought(report, stack));
@@ -307,11 +307,11 @@ mod tests {
             ("std::sort<int*>(int*, int*)", "operator() (pay.cpp)"),
         ] {
             let mut physical = PhysicalFrame::bare(1, Found::UnwindInfo, Some(0));
-            let lambda = Frame {
+            let lambda = SourceFrame {
                 file: Some("/Users/ann/till/pay.cpp".into()),
-                ..Frame::named("operator()", "operator()")
+                ..SourceFrame::named("operator()", "operator()")
             };
-            physical.frames = [lambda, Frame::named(outer, outer)].into();
+            physical.frames = [lambda, SourceFrame::named(outer, outer)].into();
             let frame = Blamed {
                 physical: &physical,
                 frame: physical.frames.first(),

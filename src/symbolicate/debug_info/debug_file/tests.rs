@@ -174,7 +174,7 @@ int last(int n) { return middle(n) - 1; }
         let (_, table) = engines(object_file::open(path.as_ref()).unwrap().remove(0)).unwrap();
         let names = |address| {
             let frames = table.lookup(address).map(|answer| answer.frames);
-            let names = |frame: &Frame| frame.function.as_deref().unwrap_or("").to_owned();
+            let names = |frame: &SourceFrame| frame.function.as_deref().unwrap_or("").to_owned();
             frames
                 .iter()
                 .flat_map(|frames| frames.iter().map(names))

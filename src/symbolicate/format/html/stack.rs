@@ -10,7 +10,7 @@ use crate::symbolicate::format::plain::escape;
 use crate::symbolicate::format::stacks::{StackRow, chain_ends, rows};
 use crate::symbolicate::format::{Excerpt, Style};
 use crate::symbolicate::frame::{
-    Awaiting, Frame, PhysicalFrame, Stack, Symbolicated, image_file_name,
+    Awaiting, PhysicalFrame, SourceFrame, Stack, Symbolicated, image_file_name,
 };
 
 /// Frames of a stack that show their source code.
@@ -143,12 +143,18 @@ impl Rows<'_> {
         }
     }
 
-    fn excerpt(&self, frame: &Frame) -> Option<Excerpt> {
+    fn excerpt(&self, frame: &SourceFrame) -> Option<Excerpt> {
         let sources = self.style.sources.as_ref()?;
         sources.excerpt(frame.file.as_deref()?, frame.line?, AROUND)
     }
 
-    fn line(&mut self, number: &str, physical: &PhysicalFrame, frame: Option<&Frame>, own: bool) {
+    fn line(
+        &mut self,
+        number: &str,
+        physical: &PhysicalFrame,
+        frame: Option<&SourceFrame>,
+        own: bool,
+    ) {
         let image = self.of.image(physical);
         let name = match (frame.and_then(|frame| self.style.name(frame)), image) {
             (Some(name), _) => escape(name),
@@ -183,7 +189,7 @@ impl Rows<'_> {
     }
 }
 
-fn source(page: &mut String, frame: &Frame, excerpt: &Excerpt) {
+fn source(page: &mut String, frame: &SourceFrame, excerpt: &Excerpt) {
     page.push_str("<pre class=\"source\" tabindex=\"0\">");
     for (number, code) in (excerpt.first..).zip(&excerpt.lines) {
         let code = escape(code);

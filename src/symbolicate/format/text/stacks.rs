@@ -12,7 +12,7 @@ use crate::symbolicate::blame::{Blamed, Owner, each, each_of, handling, is_own, 
 use crate::symbolicate::format::facts::{count, duration};
 use crate::symbolicate::format::plain;
 use crate::symbolicate::format::stacks::{chain_ends, heaviest, rows};
-use crate::symbolicate::frame::{Awaiting, Frame, PhysicalFrame, Stack, image_file_name};
+use crate::symbolicate::frame::{Awaiting, PhysicalFrame, SourceFrame, Stack, image_file_name};
 use crate::symbolicate::import::AWAITS;
 
 impl TextPage<'_> {
@@ -125,7 +125,7 @@ impl TextPage<'_> {
         }
     }
 
-    fn frame(&mut self, number: &str, physical: &PhysicalFrame, frame: Option<&Frame>) {
+    fn frame(&mut self, number: &str, physical: &PhysicalFrame, frame: Option<&SourceFrame>) {
         let image = self.of.image(physical);
         let name = image.map_or("???".into(), |image| plain(image_file_name(&image.name)));
         let named = frame.and_then(|frame| Some((frame, self.style.name(frame)?)));
@@ -170,7 +170,7 @@ impl TextPage<'_> {
     }
 
     /// The line of source code, where there is some.
-    fn source(&mut self, frame: Option<&Frame>) {
+    fn source(&mut self, frame: Option<&SourceFrame>) {
         let Some(sources) = &self.style.sources else {
             return;
         };
@@ -186,7 +186,7 @@ impl TextPage<'_> {
     }
 
     /// ` (file.c:42)`, and whether it was inlined.
-    pub(super) fn place(&self, frame: &Frame, what: &mut String) {
+    pub(super) fn place(&self, frame: &SourceFrame, what: &mut String) {
         if let Some(file) = &frame.file {
             let file = self.files.shown(file);
             let _ = match frame.line {
