@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use wedjat::symbolicate::{Addresses, DebugFiles, Frame};
+use wedjat::symbolicate::{Addresses, DebugFiles, SourceFrame};
 
 fn fixture(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -35,7 +35,7 @@ fn addresses(paths: &[&str], arch: &str) -> Addresses {
 }
 
 /// Every frame as one comparable line: linkage name, file, line, inlined.
-fn ours(frames: &[Frame]) -> Vec<String> {
+fn ours(frames: &[SourceFrame]) -> Vec<String> {
     let text = |text: &Option<std::sync::Arc<str>>| text.as_deref().unwrap_or("").to_owned();
     frames
         .iter()

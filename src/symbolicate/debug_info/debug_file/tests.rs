@@ -31,6 +31,7 @@ fn units_that_were_checked_are_known_when_the_file_is_opened_again() {
         jobs: 1,
         cache: None,
         search: true,
+        max_size: u64::MAX,
         making: Arc::default(),
     });
     let learned = Arc::<Mutex<Learned>>::default();
@@ -38,7 +39,7 @@ fn units_that_were_checked_are_known_when_the_file_is_opened_again() {
     for opening in 0..3 {
         let object = object_file::open(KIOSK.as_ref()).unwrap().remove(0);
         let (start, end) = object.code[0];
-        let file = DebugFile::new(object, None, options.clone(), learned.clone());
+        let file = DebugFile::new(object, None, None, options.clone(), learned.clone());
         assert_eq!(lock(&learned).guard.weight() > 0, opening > 0);
         let answers = (start..end).map(|svma| file.inner.lookup_directly(svma).0);
         all.push(format!("{:?}", answers.collect::<Vec<_>>()));
