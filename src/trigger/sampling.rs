@@ -67,7 +67,7 @@ pub struct FoldedSample<'a> {
     pub state: Option<&'static str>,
     /// Count of samples in a row.
     pub count: u64,
-    /// Count of outermost frames that are those of the section before.
+    /// Count of outermost frames that are those of the section before, those that were left out included.
     pub keep: u64,
     /// The rest, innermost first.
     pub frames: &'a [RawFrame],
@@ -297,20 +297,20 @@ impl Samples {
                 continue;
             }
             run.reported = run.count;
-            let keep = if begins {
-                run.common(&self.before)
+            let (kept, omitted) = if begins {
+                (run.common(&self.before), 0)
             } else {
-                run.len
+                (run.len, run.omitted)
             };
             self.before.copy(run);
             let run = self.runs.get(place)?;
-            let frames = run.stack().get(..run.len - keep).unwrap_or_default();
+            let frames = run.stack().get(..run.len - kept).unwrap_or_default();
             let gap = run.omitted > 0 && !frames.is_empty();
             return Some(FoldedSample {
                 at: run.at,
                 state: run.state,
                 count: due,
-                keep: keep as u64,
+                keep: (kept as u64).saturating_add(omitted),
                 frames,
                 tasks: run.tasks.chains(),
                 omitted: gap.then_some(Omitted {

@@ -253,3 +253,21 @@ fn a_deep_stack_keeps_both_ends_and_the_count_between() {
     let third = samples.next_section(true).unwrap();
     assert_eq!((third.keep, third.omitted), (2, None));
 }
+
+#[test]
+fn a_deep_stack_that_lasts_is_kept_whole() {
+    let mut samples = Samples::new();
+    let deep: Vec<u64> = (0..1_000).rev().collect();
+    let mut add = |at: u64| {
+        let (stack, root) = (stack(&deep), WalkEnd::Root);
+        samples.add(at, None, &stack, None, root, RawChains::default());
+        let section = samples.next_section(true).unwrap();
+        (
+            section.keep,
+            section.frames.len(),
+            section.omitted.is_some(),
+        )
+    };
+    assert_eq!(add(0), (0, 256, true));
+    assert_eq!(add(50), (1_000, 0, false));
+}
