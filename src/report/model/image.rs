@@ -45,7 +45,7 @@ section! {
     NearMemory, NearMemoryView<'a> {
         /// `pc`, `address` (the fault's), `stack` (from below the stack pointer upwards), or the name of the
         /// register that points to a text. If the kernel forbids core dumps of the process (set-user-id, file capabilities),
-        /// the only `memory` section has `withheld`, the reason as `text`, and 0 as `at`.
+        /// the only `memory` section has `withheld` here, the reason as `text`, 0 as `at`.
         /// *always*
         #[serde(deserialize_with = "lenient")]
         of: String as &'a str,
