@@ -29,7 +29,6 @@ mod tests;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
-#[cfg(feature = "__internals")]
 pub use registry::THREADS;
 pub(crate) use registry::as_recorder;
 pub(crate) use registry::{Refusal, Registry, WatchedMember};

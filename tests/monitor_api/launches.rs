@@ -104,7 +104,7 @@ fn how_the_launch_before_ended_is_known_without_a_report() {
     );
 }
 
-/// An install that fails, here for want of memory, takes nothing from the next one.
+/// An install that fails, here for want of memory, takes nothing from the next one, and is no launch.
 #[test]
 fn an_install_that_fails_leaves_the_launch_before_to_the_next_one() {
     let test = "launches::an_install_that_fails_leaves_the_launch_before_to_the_next_one";
@@ -149,13 +149,13 @@ fn an_install_that_fails_leaves_the_launch_before_to_the_next_one() {
     assert_eq!(left, std::slice::from_ref(&before));
     // An install has only so much time, and begins with the newest.
     let mut next = Vec::new();
-    for _ in 0..10 {
+    for round in 0..10 {
         let monitor = builder(&folder).install().unwrap();
         next.extend(monitor.previous_launches().iter().map(told));
+        assert!(round > 0 || next.iter().all(|(version, _)| version == "1.1"));
         if next.contains(&before) {
             break;
         }
     }
     assert!(next.contains(&before), "{next:?}");
-    assert!(next.contains(&("1.2".to_owned(), HowEnded::Uninstalled)));
 }
