@@ -108,11 +108,16 @@ impl Stopper {
         };
         let mut asked = self.ask(thread, known.clone(), budget, (usual, fallback.as_mut()));
         if fallback.is_none() && matches!(asked, Err(StopError::Blocked)) {
+            // One without a CPU may be on its way out of the handler of the capture before.
+            let patience = if thread.is_ready() {
+                contact::patience(thread, budget.answer)
+            } else {
+                0
+            };
             contact::note_blocks(thread);
-            fallback = Fallback::find(thread, usual, 0).inspect_err(|_| contact::forget(thread))?;
-            if fallback.is_some() {
-                asked = self.ask(thread, known, budget, (usual, fallback.as_mut()));
-            }
+            fallback =
+                Fallback::find(thread, usual, patience).inspect_err(|_| contact::forget(thread))?;
+            asked = self.ask(thread, known, budget, (usual, fallback.as_mut()));
         }
         let blocks = fallback.is_some();
         drop(fallback);
