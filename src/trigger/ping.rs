@@ -148,10 +148,7 @@ impl Pinger {
             (None, Some(then)) => {
                 let slices = now.slices.saturating_sub(then.slices);
                 let answered = slices <= 1 && now.cpu.saturating_sub(then.cpu) <= ANSWER;
-                let sleeps = answered && !now.running;
-                // Work since then ends a doubt: the next one is about another sleep.
-                self.doubted &= sleeps;
-                sleeps && self.is_where_it_rests(watched)
+                answered && !now.running && self.is_where_it_rests(watched)
             }
             (None, None) => false,
         };
