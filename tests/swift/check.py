@@ -78,7 +78,7 @@ hold(set(called) == set(functions), f"not called: {sorted(set(functions) - set(c
 for struct, local in (("stats", "stats"), ("launch", "launch"), ("sent", "sent"), ("stall_event", "event")):
     for field in fields[f"wedjat_{struct}"]:
         hold(field == "size" or f"{local}.{field}" in everything, f"wedjat_{struct}.{field} is not read")
-for constant in re.findall(r"\bWEDJAT_(?!H\b|ENDED|ERROR_NONE)\w+", header):
+for constant in re.findall(r"\bWEDJAT_(?!H\b|ENDED|ERROR_NONE|VERSION)\w+", header):
     hold(constant in everything, f"{constant} is not used")
 endings = re.findall(r"WEDJAT_ENDED_(\w+) = (\d+)", header)
 cases = re.findall(r"^ +case (\w+)$", sources["PreviousLaunch.swift"].split("enum Ending")[1].split("\n    }")[0], flags=re.M)
