@@ -232,7 +232,7 @@ impl Monitor {
         abort::install();
         terminate::install();
         TERMINATE.store(true, Ordering::SeqCst);
-        // Before: where it fails, the drop of the monitor takes back what is there.
+        // Set first: where the install fails, the drop of the monitor removes what was installed.
         self.crash = Some(wanted);
         crash::install(&wanted, &CRASH_WRITER).map_err(|(signal, source)| match signal {
             Some(signal) => InstallError::Signal { signal, source },

@@ -247,7 +247,7 @@ impl DebugFiles {
         entries.is_some_and(|all| all.iter().any(|entry| entry.object.has_dwarf))
     }
 
-    /// Adds a BCSymbolMap; returns false if it is none.
+    /// Adds a BCSymbolMap; returns false for another kind of file.
     fn add_map(&mut self, path: &Path, added: &mut Added) -> bool {
         let Some(id) = symbol_maps::id_of(path) else {
             return false;

@@ -67,7 +67,7 @@ pub struct FoldedSample<'a> {
     pub state: Option<&'static str>,
     /// Count of samples in a row.
     pub count: u64,
-    /// Count of outermost frames that are those of the section before, those that were left out included.
+    /// Count of outermost frames that are those of the section before, including omitted ones.
     pub keep: u64,
     /// The rest, innermost first.
     pub frames: &'a [RawFrame],

@@ -58,7 +58,7 @@ struct Search<'f, 'c> {
 
 impl Follower {
     /// Searches the ways from the function's start, first those with few calls, since a call may never return and the
-    /// code behind it then belongs to another way.
+    /// code after it then belongs to another way.
     pub(super) fn search(&mut self, code: Code<'_>, sought: Sought, entry: Labelled) -> SearchEnd {
         let shift = match code.arch {
             Arch::Arm64 => 2,
@@ -190,7 +190,7 @@ impl<'c> Search<'_, 'c> {
         let mut is_read = false;
         for (word, target) in self.targets(table).into_iter().flatten() {
             is_read = true;
-            // The table may stand behind a call that never returns.
+            // The table may follow a call that never returns.
             for at in word..word.wrapping_add(4) {
                 self.visit(at);
             }

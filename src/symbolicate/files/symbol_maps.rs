@@ -24,7 +24,7 @@ impl SymbolMap {
     /// Reads a map.
     ///
     /// # Errors
-    /// If it cannot be read, or is none of version 2.0.
+    /// If it cannot be read, or is not of version 2.0.
     pub(crate) fn open(path: &Path) -> Result<SymbolMap, Error> {
         let bytes = SharedBytes::read(path, MOST_BYTES)?;
         let map = BcSymbolMap::parse(&bytes).map_err(|e| Error::bad_file(path, e))?;
@@ -93,7 +93,7 @@ pub(crate) fn ids(path: &Path, id: &[u8]) -> Vec<Vec<u8>> {
     std::iter::once(id.to_owned()).chain(original()).collect()
 }
 
-/// The map of this UUID in the archive that a debug file lies in.
+/// The map of this UUID in the archive that contains a debug file.
 pub(crate) fn in_archive(path: &Path, id: &[u8]) -> Option<PathBuf> {
     let is_archive = |folder: &&Path| folder.extension().is_some_and(|end| end == "xcarchive");
     let archive = path.ancestors().find(is_archive)?;

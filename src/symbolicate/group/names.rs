@@ -225,12 +225,12 @@ impl<'n> Stripping<'n> {
             after.find('(').map_or(self.rest.len(), |at| WORD + at)
         };
         self.out.push_str(self.rest[..to].trim_end());
-        // A return type stood before; what stands behind are parameters.
+        // A return type came before; what follows are parameters.
         let front = self.out.split("operator").next().unwrap_or("");
         last_word(front, &self.out)
     }
 
-    /// Takes the text at the front that is not kept as it is; returns false if there is none.
+    /// Takes the text at the front that is not kept as it is; returns false without such text.
     fn strip(&mut self) -> bool {
         let (rest, begins) = (self.rest, self.begins());
         let is_type = begins && (rest.starts_with("<impl ") || !self.out.ends_with("::"));

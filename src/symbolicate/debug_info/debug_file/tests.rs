@@ -27,13 +27,7 @@ fn a_table_is_made_after_some_look_ups_that_took_as_long() {
 
 #[test]
 fn units_that_were_checked_are_known_when_the_file_is_opened_again() {
-    let options = Arc::new(DebugFileOptions {
-        jobs: 1,
-        cache: None,
-        search: true,
-        max_size: u64::MAX,
-        making: Arc::default(),
-    });
+    let options = Arc::new(options());
     let learned = Arc::<Mutex<Learned>>::default();
     let mut all = Vec::new();
     for opening in 0..3 {
@@ -50,15 +44,8 @@ fn units_that_were_checked_are_known_when_the_file_is_opened_again() {
 
 /// A file for both ways, and its table; `None` where no table can be made of it.
 fn engines(object: ObjectFile) -> Option<(DebugFile, FullTable)> {
-    let options = DebugFileOptions {
-        jobs: 1,
-        cache: None,
-        search: true,
-        max_size: u64::MAX,
-        making: Arc::default(),
-    };
     // Its own table is broken off once it goes.
-    let debug_file = DebugFile::new(object, None, None, Arc::new(options), Arc::default());
+    let debug_file = DebugFile::new(object, None, None, Arc::new(options()), Arc::default());
     let file = &debug_file.inner;
     let sections = Arc::new(DwarfSections::load(&file.object)?);
     let (table, damaged) = convert(&file.object, &sections, file.symbols(), &file.stop).ok()?;
@@ -83,6 +70,16 @@ fn differences(path: &str) -> (Vec<String>, usize) {
         known += usize::from(direct.is_some());
     }
     (differ, known)
+}
+
+fn options() -> DebugFileOptions {
+    DebugFileOptions {
+        jobs: 1,
+        cache: None,
+        search: true,
+        max_size: u64::MAX,
+        making: Arc::default(),
+    }
 }
 
 /// A dSYM.
