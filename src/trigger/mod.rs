@@ -11,6 +11,7 @@ pub(crate) mod panic;
 pub(crate) mod pause;
 pub mod ping;
 pub mod rate_limit;
+pub(crate) mod rest;
 pub mod sampling;
 pub(crate) mod signal_names;
 pub mod stall;

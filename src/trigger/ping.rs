@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::heartbeat::{Heartbeat, HeartbeatState};
+use super::rest::{Place, Rest};
 use super::stall::Pinged;
 use super::watched_thread::WatchedThread;
 use crate::platform::clock::monotonic;
@@ -48,8 +49,6 @@ impl Pings {
 
 /// While the thread is at rest, it is looked at so often, nanoseconds.
 const REST_PERIOD: u64 = 250_000_000;
-/// Answering a ping takes at most so much CPU time, nanoseconds.
-const ANSWER: u64 = 1_000_000;
 
 /// The watchdog's side: it pings a thread that works, and leaves one alone that has not run since it answered.
 pub(crate) struct Pinger {
@@ -59,12 +58,7 @@ pub(crate) struct Pinger {
     period: u64,
     /// Time of the next look at the thread.
     due: u64,
-    /// The counters of the thread before the last ping, and since when it rests.
-    before: Option<ThreadProgress>,
-    rests: Option<ThreadProgress>,
-    /// The place in which it last slept after a ping, and if that was not the one before.
-    place: Option<(u64, u64)>,
-    doubted: bool,
+    rest: Rest,
     /// The counters of the thread when it was pinged in its sleep, until it has run.
     slept: Option<ThreadProgress>,
     last: Pinged,
@@ -78,10 +72,7 @@ impl Pinger {
             heartbeat,
             period: nanos(timeout).max(1_000_000),
             due: 0,
-            before: None,
-            rests: None,
-            place: None,
-            doubted: false,
+            rest: Rest::default(),
             slept: None,
             last: Pinged::default(),
         }
@@ -109,23 +100,20 @@ impl Pinger {
         }
         if watched.follow() {
             // What another thread had done.
-            self.before = None;
-            self.rests = None;
+            self.rest = Rest::default();
         }
         let progress = watched.thread().progress();
+        let shown_by = |now| self.rest.is_at_rest(now, || place(watched));
         let rests = watched.rests();
-        if rests
-            .unwrap_or_else(|| progress.is_some_and(|progress| self.is_at_rest(progress, watched)))
-        {
+        if rests.unwrap_or_else(|| progress.is_some_and(shown_by)) {
             self.due = now.saturating_add(REST_PERIOD);
             return;
         }
         self.due = now.saturating_add(self.period);
-        let rested = self.rests.take();
+        let rested = self.rest.ping(progress, place(watched));
         let sleeps =
             |now: &ThreadProgress| !now.running || rested.is_some_and(|then| has_stood(then, *now));
         self.slept = progress.filter(sleeps);
-        self.before = progress;
         if self.heartbeat.ping()
             && let Some(post) = &mut self.post
         {
@@ -139,34 +127,6 @@ impl Pinger {
                 self.post = None;
             }
         }
-    }
-
-    /// Returns true if the thread has not run since the last look, or only to answer the last ping.
-    fn is_at_rest(&mut self, now: ThreadProgress, watched: &WatchedThread) -> bool {
-        let same = match (self.rests, self.before.take()) {
-            (Some(then), _) => now == then,
-            (None, Some(then)) => {
-                let slices = now.slices.saturating_sub(then.slices);
-                let answered = slices <= 1 && now.cpu.saturating_sub(then.cpu) <= ANSWER;
-                answered && !now.running && self.is_where_it_rests(watched)
-            }
-            (None, None) => false,
-        };
-        let rests = same && !now.running;
-        if rests {
-            self.rests = Some(now);
-        }
-        rests
-    }
-
-    /// Returns true if the thread, which has answered a ping, sleeps where it slept after the last one. Elsewhere it may be in a
-    /// freeze that began right after its answer; if it is not, it answers another ping.
-    fn is_where_it_rests(&mut self, watched: &WatchedThread) -> bool {
-        let place = watched.gauge().blocked().map(|at| (at.sp, at.pc));
-        let is_same = std::mem::replace(&mut self.place, place) == place;
-        // A loop that rests in two places in turn rests.
-        self.doubted = !is_same && !self.doubted;
-        !self.doubted
     }
 
     /// Returns true while the thread, which slept when it was pinged, is ready to answer and has had no CPU: it does not stand
@@ -193,6 +153,11 @@ impl Pinger {
     pub fn pinged(&self) -> Option<Pinged> {
         self.post.is_some().then_some(self.last)
     }
+}
+
+/// The place in which the thread sleeps.
+fn place(watched: &WatchedThread) -> Place {
+    watched.gauge().blocked().map(|at| (at.sp, at.pc))
 }
 
 /// Returns true if the thread had no CPU from then to now; false where the kernel does not count that.
