@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench report` prints a table of bytes first.
 
-#[path = "../tests/report_support/mod.rs"]
+#[path = "../tests/support/report.rs"]
 mod report_support;
 
 #[path = "../examples/read_folder.rs"]

@@ -1,14 +1,14 @@
 //! With the feature `thread-stacks`, a stack overflow on any thread is reported: on one of Rust's,
 //! on one of C's that never called us, and on one that was there before the monitor.
 
-mod child;
-mod library;
+mod support;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use child::{Ended, Folder, functions, play_with, role};
 use libtest_mimic::{Arguments, Trial};
+use support::child::{self, Ended, Folder, functions, play_with, role};
+use support::library;
 use wedjat::{Crash, Monitor};
 
 const LIBRARY: &str = "WEDJAT_TEST_LIBRARY";

@@ -1,7 +1,7 @@
 //! Any report that can be thought of, written and read again; then cut, then with one byte flipped.
 #![no_main]
 
-#[path = "../../tests/report_support/any_report.rs"]
+#[path = "../../tests/support/any_report.rs"]
 mod any_report;
 
 use arbitrary::{Arbitrary, Result, Unstructured};

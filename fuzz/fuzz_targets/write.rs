@@ -2,7 +2,7 @@
 //! not fit.
 #![no_main]
 
-#[path = "../../tests/report_support/any_report.rs"]
+#[path = "../../tests/support/any_report.rs"]
 mod any_report;
 
 use arbitrary::{Arbitrary, Result, Unstructured};

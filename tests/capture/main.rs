@@ -1,16 +1,7 @@
 //! Captures of threads, and walks over what is damaged or random. A module a subject, so that the crate is linked once:
 //! `cargo test --test capture thread::` runs one of them. Tests that count allocations are `capture_allocations`.
 
-#[path = "../deadline/mod.rs"]
-mod deadline;
-#[cfg(target_os = "linux")]
-#[path = "../library/mod.rs"]
-mod library;
-#[cfg(target_os = "linux")]
-#[path = "../seccomp/mod.rs"]
-mod seccomp;
-#[cfg(target_os = "linux")]
-#[path = "../capture_support/mod.rs"]
+#[path = "../support/mod.rs"]
 mod support;
 
 mod damaged;
@@ -32,3 +23,6 @@ mod swift;
 mod syscalls;
 #[cfg(target_os = "linux")]
 mod thread;
+
+#[cfg(target_os = "linux")]
+use support::{deadline, library, seccomp};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use crate::support::range_of;
+use crate::support::capture::range_of;
 use wedjat::capture::{CaptureLimits, Captured, Capturer, ImageTable, ImagesGuard};
 use wedjat::platform::Thread;
 use wedjat::platform::stop::StopError;

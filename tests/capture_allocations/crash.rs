@@ -9,7 +9,7 @@ use std::process::Output;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::range_of;
+use crate::support::capture::range_of;
 use wedjat::capture::{CaptureLimits, Captured, Capturer, ImageTable};
 use wedjat::unwind::{Found, Registers, WalkEnd};
 

@@ -101,7 +101,7 @@ fn all_threads() {
             let stack = stack(&report, index);
             stack
                 .iter()
-                .any(|(function, file, _)| function.ends_with("asleep") && file == "crash.rs")
+                .any(|(function, file, _)| function.ends_with("asleep") && file == "main.rs")
         })
         .count();
     assert_eq!(asleep, 3, "{:#x?}", report.threads);

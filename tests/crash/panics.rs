@@ -209,7 +209,7 @@ fn panic_that_aborts() {
             .location
             .as_deref()
             .unwrap()
-            .contains("tests/crash.rs:"),
+            .contains("tests/crash/main.rs:"),
         "{event:?}"
     );
     assert_eq!(event.signal.as_ref().unwrap().name, "SIGABRT");

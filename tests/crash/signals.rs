@@ -183,9 +183,9 @@ impl Death {
             "{stack:#?}"
         );
         for (function, file, line) in &stack[culprit..culprit + 3] {
-            assert_eq!(file, "crash.rs", "{function}");
+            assert_eq!(file, "main.rs", "{function}");
             let is_culprit = function.ends_with("culprit");
-            let text = include_str!("../crash.rs")
+            let text = include_str!("main.rs")
                 .lines()
                 .nth(*line as usize - 1)
                 .unwrap();

@@ -1,19 +1,17 @@
 //! The monitor as an app uses it: stalls, live reports, the folder of reports, install and drop.
 //! Each app is a child process of its own, as there is one monitor a process.
 
-#[path = "../child/mod.rs"]
-mod child;
 mod descriptors;
 mod folder;
 #[cfg(target_os = "linux")]
 mod freezes;
-#[path = "../library/mod.rs"]
-mod library;
 mod page;
 #[cfg(target_os = "linux")]
 mod queue;
 #[cfg(target_os = "linux")]
 mod signals;
+#[path = "../support/mod.rs"]
+mod support;
 #[cfg(target_os = "linux")]
 mod threads;
 
@@ -21,8 +19,9 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use child::{Folder, calls, command, play, role, stack};
 use libtest_mimic::{Arguments, Trial};
+use support::child::{self, Folder, calls, command, play, role, stack};
+use support::library;
 use wedjat::report::{EventKind, Report};
 use wedjat::{Crash, InstallError, Monitor, MonitorError, Stall, store};
 

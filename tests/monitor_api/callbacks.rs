@@ -9,7 +9,7 @@ use wedjat::report::EventKind;
 use wedjat::stall::StallEvent;
 use wedjat::{Crash, Monitor, MonitorBuilder, RateLimit, Stall};
 
-use crate::stall_support::{is_child, tell_all_starved};
+use crate::support::stall::{is_child, tell_all_starved};
 use crate::{MS, builder, folder, reports, stalls};
 
 /// The monitor, for a callback that drops it.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use wedjat::Monitor;
 
-use crate::stall_support::is_child;
+use crate::support::stall::is_child;
 use crate::{builder, folder, reports};
 
 /// What an image is that its linker gave no build id: here of a library in C, which calls back.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use wedjat::{Crash, Stall};
 
-use crate::stall_support::is_child;
+use crate::support::stall::is_child;
 use crate::{MS, builder, folder, reports};
 
 /// Whether this signal has a handler.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use wedjat::store::{self, EndedLaunch, HowEnded};
 use wedjat::{Crash, InstallError, Monitor, Stall};
 
-use crate::stall_support::{is_child, start};
+use crate::support::stall::{is_child, start};
 use crate::{MS, builder, folder};
 
 /// What the next launch learns of one that did `what`.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use wedjat::{Monitor, Threads};
 
-use crate::stall_support::is_child;
+use crate::support::stall::is_child;
 use crate::{builder, folder, reports};
 
 #[inline(never)]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use wedjat::load::{CpuLoad, MemoryLoad, SlowFrames};
 use wedjat::report::EventKind;
 
-use crate::stall_support::{burn, is_child, tell_all_starved};
+use crate::support::stall::{burn, is_child, tell_all_starved};
 use crate::{MS, builder, folder, reports};
 
 #[test]

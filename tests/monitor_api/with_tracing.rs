@@ -8,7 +8,7 @@ use wedjat::load::{CpuLoad, MemoryLoad, SlowFrames};
 use wedjat::stall::StallEvent;
 use wedjat::{Crash, Stall};
 
-use crate::stall_support::{burn, is_child, tell_all_starved};
+use crate::support::stall::{burn, is_child, tell_all_starved};
 use crate::{MS, builder, folder, reports, stalls};
 
 /// The events of the recorder from now on, a line each.

@@ -10,7 +10,7 @@ use wedjat::report::{Event, EventKind, Found};
 use wedjat::symbolicate::Owner::{self, App, Language, Library};
 use wedjat::symbolicate::{DebugFiles, Symbolicator};
 
-use crate::symbolicate_support::Workshop;
+use crate::support::symbolicate::Workshop;
 use crate::tools::{GCC, GIT, Tests};
 
 pub fn add(tests: Tests) -> Tests {

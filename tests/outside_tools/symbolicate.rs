@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use wedjat::report::{self, EventKind, Found};
 use wedjat::symbolicate::{Addresses, DebugFiles};
 
-use crate::symbolicate_support::{Workshop, chains, line_of};
+use crate::support::symbolicate::{Workshop, chains, line_of};
 use crate::tools::{DWZ, LLD, LLVM_SYMBOLIZER, Tests};
 
 pub fn add(tests: Tests) -> Tests {
@@ -198,7 +198,7 @@ fn a_dwz_file_that_is_missing_is_said_and_leaves_no_table() {
         let fixed = [
             "--strict", "--format", "json", "--debug", &debug, &report, "--cache",
         ];
-        let ran = crate::deadline::symbolicate(fixed.iter().chain(more));
+        let ran = crate::support::deadline::symbolicate(fixed.iter().chain(more));
         let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
         (ran.code, json, ran.err)
     };
@@ -213,7 +213,7 @@ fn a_dwz_file_that_is_missing_is_said_and_leaves_no_table() {
     }
     let (debug, address) = (path("a"), format!("{start:#x}"));
     let asked = ["--strict", "--debug", &debug, "--address", &address];
-    let asked = crate::deadline::symbolicate(asked);
+    let asked = crate::support::deadline::symbolicate(asked);
     assert!(asked.err.contains("dwz"), "{}", asked.err);
     assert_eq!(asked.code, Some(1));
     let with = run(&[&cache, "--debug", &elsewhere]);

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::report_support::full_report;
+use crate::support::report::full_report;
 use rmpv::Value as V;
 use wedjat::new;
 use wedjat::report::{
@@ -472,6 +472,6 @@ fn the_worked_example_is_what_the_writer_writes() {
 
 #[test]
 fn the_reader_in_the_specification_is_the_one_that_is_tested() {
-    let reader = include_str!("../python/read_report.py");
+    let reader = include_str!("read_report.py");
     assert!(SPECIFICATION.contains(&format!("```python\n{reader}```")));
 }

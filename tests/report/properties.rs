@@ -1,12 +1,12 @@
 //! Writer and reader agree, over reports of any kind; and what a reader promises, over any bytes.
 
-use crate::any_report;
 use std::time::Duration;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use crate::report_support::{assert_is_part_of, full_report};
+use crate::support::any_report;
+use crate::support::report::{assert_is_part_of, full_report};
 use arbitrary::Unstructured;
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! What a reader makes of reports that are whole, cut, flipped, old, new or no reports at all.
 
-use crate::report_support::{assert_is_part_of, full_report, v};
+use crate::support::report::{assert_is_part_of, full_report, v};
 use rmpv::Value as V;
 use wedjat::new;
 use wedjat::report::{

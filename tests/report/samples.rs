@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::report_support::{Shape, full_report, stall_report};
+use crate::support::report::{Shape, full_report, stall_report};
 use rmpv::Value as V;
 use wedjat::report::{self, DamageKind, EventKind};
 

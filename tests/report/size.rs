@@ -1,6 +1,6 @@
 //! How large reports are, and where their bytes go. `benches/report.rs` prints the table.
 
-use crate::report_support::{Shape, stall_report};
+use crate::support::report::{Shape, stall_report};
 use wedjat::report;
 
 #[test]

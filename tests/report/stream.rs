@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use crate::report_support::full_report;
+use crate::support::report::full_report;
 use wedjat::new;
 use wedjat::report::{self, DamageKind, ReadError, Reading, Report, ReportReader, limits};
 

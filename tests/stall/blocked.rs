@@ -7,7 +7,7 @@ mod ended;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use crate::stall_support::{DISTURBED, is_child, start, undisturbed};
+use crate::support::stall::{DISTURBED, is_child, start, undisturbed};
 use wedjat::{Monitor, Stall};
 
 /// Waits in one call for a second in all, however often it is interrupted, and counts that.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::stall_support::{burn, only_monitor};
+use crate::support::stall::{burn, only_monitor};
 use wedjat::report::{Frame, Report};
 use wedjat::{Monitor, RateLimit, Stall};
 

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::stall_support::{
+use crate::support::stall::{
     burn, count, is_child, start, tell_starved, undisturbed_child, wait_for_parent, watch,
 };
 

@@ -1,7 +1,7 @@
 //! The detector over generated timelines, held against a plain reference that knows the truth; and
 //! a simulated day of an app, with precision and recall printed (`--nocapture`).
 
-use crate::simulated::{MS, Random, Simulation, Step, nanos};
+use crate::support::simulated::{MS, Random, Simulation, Step, nanos};
 use wedjat::Stall;
 use wedjat::trigger::stall::{Class, Decision, Detector, Held, Observation, Reason};
 

@@ -6,9 +6,8 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use crate::stall_support;
-use crate::stall_support::deadline::PATIENCE;
-use crate::stall_support::{DISTURBED, is_child, start, tell_all_starved, undisturbed};
+use crate::support::deadline::PATIENCE;
+use crate::support::stall::{self, DISTURBED, is_child, start, tell_all_starved, undisturbed};
 use wedjat::report::Report;
 use wedjat::{Monitor, Stall};
 
@@ -65,7 +64,7 @@ const HOLDER: &str = "the holder";
 #[inline(never)]
 fn holds_it(mutex: &Mutex, ready: &Barrier, folder: &Path) {
     mutex.lock();
-    let holder = stall_support::own_tid() as u64;
+    let holder = stall::own_tid() as u64;
     println!("holder {holder}");
     ready.wait();
     // Until its stack is in the report: seconds, in a debug build on a busy machine.

@@ -1,11 +1,8 @@
 //! Stalls, found and not invented, on simulated and on real clocks. A module a subject, so that the crate is linked once:
 //! `cargo test --test stall locks::` runs one of them.
 
-#[path = "../simulated/mod.rs"]
-mod simulated;
-#[cfg(target_os = "linux")]
-#[path = "../stall_support/mod.rs"]
-mod stall_support;
+#[path = "../support/mod.rs"]
+mod support;
 
 #[cfg(target_os = "linux")]
 mod blocked;

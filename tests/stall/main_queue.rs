@@ -1,5 +1,5 @@
 //! A main queue that the threads of a pool work off in turn, as libdispatch's after `dispatch_main`. This program has a stand-in
-//! for that library, which the monitor finds by its symbols; `tests/swift/queue` has the library itself.
+//! for that library, which the monitor finds by its symbols; `suites/swift/queue` has the library itself.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
-use crate::stall_support::{block_all_but_libdispatchs, only_monitor, own_tid, stacks};
+use crate::support::stall::{block_all_but_libdispatchs, only_monitor, own_tid, stacks};
 use wedjat::report::{Frame, Report};
 use wedjat::{Monitor, Stall, threads};
 
@@ -190,7 +190,7 @@ fn a_queue_at_rest_is_left_alone_and_is_no_stall() {
     assert_eq!(monitor.stats().stalls, 0);
     // The thread that installed works at something else meanwhile.
     let before = monitor.stats().turns;
-    crate::stall_support::burn(Duration::from_millis(700));
+    crate::support::stall::burn(Duration::from_millis(700));
     let stats = monitor.stats();
     assert_eq!((stats.turns, stats.stalls), (before, 0));
 }

@@ -9,7 +9,7 @@ use std::task::{Context, Waker};
 use std::thread::{scope, sleep, spawn};
 use std::time::{Duration, Instant};
 
-use crate::stall_support::{only_monitor, own_tid};
+use crate::support::stall::{only_monitor, own_tid};
 use crate::threads::{
     LONG, SHORT, all_have_left, computes, hangs, install, is_in_computes, reports,
 };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::simulated::{MS, Random, Simulation, Step, nanos};
+use crate::support::simulated::{MS, Random, Simulation, Step, nanos};
 use wedjat::Stall;
 use wedjat::trigger::stall::{Class, How, Reason};
 

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::stall_support::only_monitor;
+use crate::support::stall::only_monitor;
 use wedjat::{Monitor, Stall, threads};
 
 fn install() -> (tempfile::TempDir, Monitor) {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use crate::stall_support::{DISTURBED, delay, only_monitor, own_tid, undisturbed};
+use crate::support::stall::{DISTURBED, delay, only_monitor, own_tid, undisturbed};
 use wedjat::report::Report;
 use wedjat::{Monitor, Stall, Stats};
 

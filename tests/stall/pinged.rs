@@ -1,7 +1,7 @@
 //! The detector over a loop that is pinged, on a fake clock: how late the watchdog itself is makes no stall, and neither do many
 //! short turns; a freeze is one.
 
-use crate::simulated::{MS, Random, nanos};
+use crate::support::simulated::{MS, Random, nanos};
 use wedjat::Stall;
 use wedjat::trigger::heartbeat::Beat;
 use wedjat::trigger::stall::{Decision, Detector, Next, Observation, Pinged};

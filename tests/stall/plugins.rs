@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 use wedjat::report::Report;
 use wedjat::{Monitor, Stall};
 
-use crate::stall_support::{only_monitor, stacks};
-
-#[path = "../library/mod.rs"]
-mod library;
+use crate::support::library;
+use crate::support::stall::{only_monitor, stacks};
 
 /// How long each plug-in has the thread: the second comes before the stall is certain and its report begins. The third
 /// has it until the next samples, which come the later the more the ones before have cost.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::stall_support::{Played, burn, count, is_child, start, watch};
+use crate::support::stall::{Played, burn, count, is_child, start, watch};
 
 const TEST: &str = "stopped::a_process_that_is_stopped_within_turns_beside_load_has_no_stall";
 const STOPS: usize = 12;

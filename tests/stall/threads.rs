@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier};
 use std::thread::{scope, sleep, spawn};
 use std::time::Duration;
 
-use crate::stall_support::{self, block_all_but_libdispatchs, only_monitor, own_tid, stacks};
+use crate::support::stall::{self, block_all_but_libdispatchs, only_monitor, own_tid, stacks};
 use wedjat::report::{Frame, Report};
 use wedjat::{Monitor, MonitorError, Stall, threads, watch_thread};
 
@@ -341,15 +341,15 @@ fn a_monitor_that_is_dropped_ends_the_watch_and_the_next_has_threads_of_its_own(
 
 /// A process of its own, whose folder of reports is printed first; it is killed while `hang` lasts.
 fn killed_in(test: &str, hang: impl FnOnce(&Monitor)) -> Option<tempfile::TempDir> {
-    if stall_support::is_child() {
+    if stall::is_child() {
         let (folder, monitor) = install(None);
         hang(&monitor);
         println!("ready");
         println!("{}", folder.path().display());
-        stall_support::wait_for_parent();
+        stall::wait_for_parent();
         return None;
     }
-    let mut played = stall_support::start(test);
+    let mut played = stall::start(test);
     let folder = played.line();
     played.signal(libc::SIGKILL);
     played.end();
@@ -402,7 +402,7 @@ fn a_launch_that_ends_while_an_essential_thread_hangs_has_ended_stalled() {
 
 #[test]
 fn a_watched_thread_that_crashes_is_the_one_of_the_report() {
-    if stall_support::is_child() {
+    if stall::is_child() {
         let folder = tempfile::tempdir().unwrap().keep();
         let builder = Monitor::builder("Threads", "1").directory(&folder);
         let monitor = builder.crash(wedjat::Crash::default()).install().unwrap();
@@ -418,7 +418,7 @@ fn a_watched_thread_that_crashes_is_the_one_of_the_report() {
         return;
     }
     let test = "threads::a_watched_thread_that_crashes_is_the_one_of_the_report";
-    let mut played = stall_support::start(test);
+    let mut played = stall::start(test);
     let (folder, tid) = (played.line(), played.line());
     played.end();
     let stored = wedjat::store::reports(Path::new(&folder)).unwrap();

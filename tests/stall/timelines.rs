@@ -1,6 +1,6 @@
 //! The detector over plain timelines: which freezes are stalls, on a fake clock.
 
-use crate::simulated::{MS, Simulation, Step, nanos};
+use crate::support::simulated::{MS, Simulation, Step, nanos};
 use wedjat::Stall;
 use wedjat::trigger::stall::{Class, Waits};
 

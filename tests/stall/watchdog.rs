@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::stall_support::{DISTURBED, burn, delay, own_tid, undisturbed};
+use crate::support::stall::{DISTURBED, burn, delay, own_tid, undisturbed};
 use wedjat::Stall;
 use wedjat::trigger::heartbeat::{Heartbeat, HeartbeatState};
 use wedjat::trigger::stall::{Class, How, Reason, StallEndInfo, StallInfo};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
-use crate::symbolicate_support::home::{Home, Thing, things};
+use crate::support::symbolicate::home::{Home, Thing, things};
 use object::{Object, ObjectSection};
 use wedjat::new;
 use wedjat::report::{self, EventKind, Image, Report, Thread};

@@ -287,7 +287,7 @@ fn progress_and_failures_stand_on_standard_error() {
 }
 
 /// A real server, for Debian's C library: the one at `WEDJAT_LIBC`, or else this machine's. Needs the
-/// network; `tests/debuginfod/run` has it all set up.
+/// network; `suites/debuginfod/run` has it all set up.
 #[test]
 #[ignore = "needs the network, and an unmodified Debian's C library"]
 fn debians_own_server_has_the_c_library() {

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::symbolicate_support::copy;
+use crate::support::symbolicate::copy;
 
 const REPORT: &str = "testdata/imported/simulated.ips";
 const DSYM: &str = "testdata/macho/arm64/kiosk.dSYM";

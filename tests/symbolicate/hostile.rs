@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::deadline::{Ran, finish};
-use crate::symbolicate_support::Workshop;
+use crate::support::symbolicate::Workshop;
 use wedjat::new;
 use wedjat::report::{self, Event, EventKind, Found, Frame, Image, Report, Thread};
 

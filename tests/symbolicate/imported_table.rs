@@ -63,7 +63,7 @@ fn each_report_has_a_row() {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_event_names_an_elf_file_by_either_id() {
-    use super::symbolicate_support::Workshop;
+    use crate::support::symbolicate::Workshop;
 
     let source =
         "int sum(int n) {\n    return n + 1;\n}\nint main(void) {\n    return sum(2);\n}\n";

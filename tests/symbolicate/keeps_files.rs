@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use crate::symbolicate_support::home::Home;
+use crate::support::symbolicate::home::Home;
 
 /// What a command that is refused, or that is interrupted, leaves behind.
 const NOTHING: [PathBuf; 0] = [];

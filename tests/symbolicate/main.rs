@@ -2,14 +2,8 @@
 //! linked once: `cargo test --test symbolicate cache::` runs one of them.
 #![cfg(feature = "symbolicate")]
 
-#[path = "../deadline/mod.rs"]
-mod deadline;
-#[cfg(target_os = "linux")]
-#[path = "../report_support/mod.rs"]
-mod report_support;
-#[cfg(target_os = "linux")]
-#[path = "../symbolicate_support/mod.rs"]
-mod symbolicate_support;
+#[path = "../support/mod.rs"]
+mod support;
 
 #[cfg(target_os = "linux")]
 mod cache;
@@ -65,3 +59,5 @@ mod system;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod watched;
+
+use support::deadline;

@@ -1,7 +1,7 @@
 //! Symbols that are packed in a stripped ELF file (`.gnu_debugdata`), as Fedora's packages have them.
 
 use crate::deadline::symbolicate;
-use crate::symbolicate_support::Workshop;
+use crate::support::symbolicate::Workshop;
 
 const SOURCE: &str = "volatile int sink;
 __attribute__((noinline)) static int hidden(int n) { sink = n; return n * 3; }

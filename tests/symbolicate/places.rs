@@ -3,7 +3,7 @@
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 
-use crate::symbolicate_support::{Workshop, chains, copy, line_of};
+use crate::support::symbolicate::{Workshop, chains, copy, line_of};
 use serde_json::Value;
 use wedjat::new;
 use wedjat::report::{Found, Frame, Image, Report, Thread};

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use crate::symbolicate_support::{Workshop, chains, crash, line_of};
+use crate::support::symbolicate::{Workshop, chains, crash, line_of};
 use wedjat::new;
 use wedjat::report::{End, Found};
 use wedjat::symbolicate::{DebugFiles, Source};

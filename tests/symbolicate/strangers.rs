@@ -10,7 +10,7 @@ use wedjat::report::{self, Found, Image, Report};
 use wedjat::symbolicate::DebugFiles;
 
 use crate::deadline::{Ran, symbolicate};
-use crate::symbolicate_support::{Workshop, chains};
+use crate::support::symbolicate::{Workshop, chains};
 
 const SOURCE: &str = "void inner(void) { __builtin_trap(); }\nint main(void) { inner(); }\n";
 

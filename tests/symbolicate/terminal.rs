@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::deadline::{Ran, symbolicate};
-use crate::report_support::full_report;
-use crate::symbolicate_support::{Workshop, line_program};
+use crate::support::report::full_report;
+use crate::support::symbolicate::{Workshop, line_program};
 use clap::ValueEnum;
 use wedjat::new;
 use wedjat::report::{self, Report};

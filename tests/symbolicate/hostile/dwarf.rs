@@ -8,7 +8,7 @@ use wedjat::symbolicate::{Addresses, Cache, DebugFiles};
 
 use super::{assembled, unit};
 use crate::deadline::{Ran, most_memory, symbolicate};
-use crate::symbolicate_support::{Workshop, crash, line_program};
+use crate::support::symbolicate::{Workshop, crash, line_program};
 
 /// What the command gives for `main` of it, which it must.
 fn main_of(workshop: &Workshop, name: &str) -> Ran {
