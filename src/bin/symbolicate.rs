@@ -1,4 +1,4 @@
-//! The `symbolicate` binary; what it does stands in [`wedjat::symbolicate::command`].
+//! The `symbolicate` binary, see [`wedjat::symbolicate::command`].
 
 fn main() -> std::process::ExitCode {
     wedjat::symbolicate::command::main()

@@ -7,7 +7,7 @@ use crate::platform::atomic::Atomic;
 /// Words in two copies: the published one, and one to be written. A writer that is interrupted for
 /// good (its thread froze or died there) leaves the published copy as it was.
 ///
-/// The state is `version × 2 + 1 while a thread writes`; the version's last bit selects which copy is
+/// The state is `version × 2`, plus 1 while a thread writes. The lowest bit of the version selects the copy that is
 /// published. After Boehm, "Can seqlocks get along with programming language memory models?" (2012).
 #[derive(Debug)]
 pub(super) struct Cell<const N: usize, A = AtomicU64> {
@@ -15,8 +15,8 @@ pub(super) struct Cell<const N: usize, A = AtomicU64> {
     copies: [[A; N]; 2],
 }
 
-/// A reader stops after this many writes in between.
-const PATIENCE: u32 = 16;
+/// A reader gives up after this many tries that writers disturbed.
+const MAX_TRIES: u32 = 16;
 
 impl<const N: usize> Cell<N> {
     /// All words zero.
@@ -29,19 +29,18 @@ impl<const N: usize> Cell<N> {
 }
 
 impl<const N: usize, A: Atomic<Value = u64>> Cell<N, A> {
-    /// Publishes new words, made from the present ones; `false`, and nothing is changed, when
-    /// another writer is at it and does not leave soon, or when `change` returns `false`.
+    /// Publishes the words that `change` makes of the present ones. Returns false and changes nothing if another
+    /// writer does not finish soon, or if `change` returns false.
     pub fn update(&self, change: impl FnOnce(&mut [u64; N]) -> bool) -> bool {
         let Some(state) = self.claim() else {
             return false;
         };
-        let published = (state >> 1) & 1;
-        let (now, next) = match published {
+        let (published, spare) = match (state >> 1) & 1 {
             0 => (&self.copies[0], &self.copies[1]),
             _ => (&self.copies[1], &self.copies[0]),
         };
         let mut words = [0; N];
-        for (word, from) in words.iter_mut().zip(now) {
+        for (word, from) in words.iter_mut().zip(published) {
             *word = from.load(Ordering::Relaxed);
         }
         if !change(&mut words) {
@@ -50,16 +49,17 @@ impl<const N: usize, A: Atomic<Value = u64>> Cell<N, A> {
         }
         // A reader that sees one of the words stored below sees the state stored above.
         A::fence(Ordering::Release);
-        for (word, into) in words.iter().zip(next) {
+        for (word, into) in words.iter().zip(spare) {
             into.store(*word, Ordering::Relaxed);
         }
         self.state.store(state.wrapping_add(2), Ordering::Release);
         true
     }
 
-    /// The state before this thread became the writer. Never waits for longer than a write takes.
+    /// Makes this thread the writer, and returns the state before. Spins a bounded number of times; returns `None` if
+    /// another thread still writes.
     fn claim(&self) -> Option<u64> {
-        for _ in 0..PATIENCE * 16 {
+        for _ in 0..MAX_TRIES * 16 {
             let state = self.state.load(Ordering::Relaxed);
             if state & 1 == 0
                 && self
@@ -74,9 +74,9 @@ impl<const N: usize, A: Atomic<Value = u64>> Cell<N, A> {
         None
     }
 
-    /// The published words; `None` where too many writes came in between. Signal-safe.
+    /// Returns the published words; `None` if writers disturbed every try. Signal-safe.
     pub fn read(&self) -> Option<[u64; N]> {
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_TRIES {
             let before = self.state.load(Ordering::Acquire);
             let copy = match (before >> 1) & 1 {
                 0 => &self.copies[0],
@@ -87,7 +87,7 @@ impl<const N: usize, A: Atomic<Value = u64>> Cell<N, A> {
                 *word = from.load(Ordering::Relaxed);
             }
             A::fence(Ordering::Acquire);
-            // The writer of the next version leaves this copy alone, the one after that does not.
+            // The next write leaves this copy unchanged; the write after that does not.
             if self.state.load(Ordering::Relaxed) >> 1 == before >> 1 {
                 return Some(words);
             }

@@ -14,10 +14,10 @@ use super::{Context, Mark, TEXT};
 /// to when it is closed; each event of level `ERROR` or `WARN` becomes a breadcrumb, `ERROR target: message
 /// field=value`.
 ///
-/// Events of wedjat itself are omitted, because reports have their content. The last [`MARKS`](super::MARKS) spans and
+/// Events of wedjat itself are omitted: reports already contain them. The last [`MARKS`](super::MARKS) spans and
 /// [`BREADCRUMBS`](super::BREADCRUMBS) events are kept: if libraries open many spans, add a filter with
-/// `Layer::with_filter`. It runs where `tracing` calls it, never in a signal handler; an event allocates its text, a span
-/// what the registry allocates for it.
+/// `Layer::with_filter`. It runs on the thread that emits the span or event, never in a signal handler. An event
+/// allocates its text. A span allocates only what the registry does.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("wedjat-layer-{}", std::process::id()));
@@ -44,7 +44,7 @@ pub struct TracingLayer {
 }
 
 impl TracingLayer {
-    /// Writes to `context`, such as that of [`Monitor::context`](crate::Monitor::context).
+    /// Creates a layer that writes to `context`, such as [`Monitor::context`](crate::Monitor::context).
     pub const fn new(context: &'static Context) -> TracingLayer {
         TracingLayer { context }
     }
@@ -52,14 +52,14 @@ impl TracingLayer {
 
 /// The mark of a span, which the registry keeps with it and drops when the span is closed.
 struct SpanMark {
-    _lasts: Mark<'static>,
+    _mark: Mark<'static>,
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TracingLayer {
-    fn on_new_span(&self, span: &Attributes<'_>, id: &Id, registry: layer::Context<'_, S>) {
-        if let Some(kept) = registry.span(id) {
-            let mark = self.context.mark(span.metadata().name());
-            kept.extensions_mut().replace(SpanMark { _lasts: mark });
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, registry: layer::Context<'_, S>) {
+        if let Some(span) = registry.span(id) {
+            let mark = self.context.mark(attributes.metadata().name());
+            span.extensions_mut().replace(SpanMark { _mark: mark });
         }
     }
 

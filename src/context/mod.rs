@@ -1,5 +1,5 @@
-//! State that the app itself records: keys, breadcrumbs, gauges, timed marks. Bounded; lock-free
-//! to write; readable at any instant, by a capture and by a crash handler.
+//! State that the app itself records: keys, breadcrumbs, gauges, timed marks. Its size is bounded, and writing takes
+//! no lock. A capture and a crash handler can read it at any instant.
 // Signal handlers read what the app writes here: nothing in the room can panic.
 #![cfg_attr(
     not(test),
@@ -73,7 +73,7 @@ pub struct Context {
     left_out: AtomicU64,
 }
 
-/// A place that belongs to one name for good: the hash of it, 0 while free.
+/// A slot that belongs to one name for good. `name` is the name's hash, 0 while the slot is free.
 #[derive(Debug)]
 struct NameSlot<const N: usize> {
     name: AtomicU64,
@@ -89,11 +89,11 @@ impl<const N: usize> NameSlot<N> {
     }
 }
 
-/// The process' own.
+/// The context of this process.
 pub static CONTEXT: Context = Context::new();
 
 impl Context {
-    /// With nothing in it.
+    /// Creates an empty context.
     pub const fn new() -> Context {
         Context {
             keys: [const { NameSlot::new() }; KEYS],
@@ -113,15 +113,15 @@ impl Context {
         self.put(&self.keys, key, |words| Record(words).set_value(key, value))
     }
 
-    /// Takes a key away. Its place stays taken: [`KEYS`] counts all keys that were ever set.
+    /// Removes a key. Its slot stays taken: [`KEYS`] counts all keys that were ever set.
     pub fn remove(&self, key: &str) {
         if let Some(slot) = find(&self.keys, key) {
             self.update(&slot.cell, |words| words.fill(0));
         }
     }
 
-    /// Sets a gauge: a number by name, as a queue's length. Returns false if the write was dropped, as [`Context::set`]
-    /// does.
+    /// Sets a gauge: a number by name, such as the length of a queue. Returns false if the write was dropped, as
+    /// [`Context::set`] does.
     pub fn gauge(&self, name: &str, value: f64) -> bool {
         self.put(&self.gauges, name, |words| {
             Record(words).set_number(name, value.to_bits(), 0)
@@ -139,7 +139,7 @@ impl Context {
         });
     }
 
-    /// Starts a timed mark, as a network call or a page; it ends when the result is dropped.
+    /// Starts a timed mark, such as a network call or a page. It ends when the result is dropped.
     pub fn mark(&self, name: &str) -> Mark<'_> {
         let ticket = self.next_mark.fetch_add(1, Ordering::Relaxed);
         let start = clock::monotonic();
@@ -160,7 +160,7 @@ impl Context {
         self.left_out.load(Ordering::Relaxed)
     }
 
-    /// Copies all that is known now into `snapshot`. Signal-safe.
+    /// Copies the present state into `snapshot`. Signal-safe.
     pub fn read(&self, snapshot: &mut Snapshot) {
         snapshot.fill(self);
     }
@@ -227,7 +227,7 @@ impl Mark<'_> {
 
 #[cfg(feature = "ffi")]
 impl Mark<'_> {
-    /// Its ticket and start, for callers that cannot keep it; it continues.
+    /// Returns the ticket and start without ending the mark, for callers in C that cannot keep it.
     pub(crate) fn into_parts(self) -> (u64, u64) {
         let parts = (self.ticket, self.start);
         std::mem::forget(self);
@@ -237,7 +237,7 @@ impl Mark<'_> {
 
 #[cfg(feature = "ffi")]
 impl Context {
-    /// The mark that was taken apart.
+    /// Returns the mark of which [`Mark::into_parts`] returned the parts.
     pub(crate) fn mark_from_parts(&self, ticket: u64, start: u64) -> Mark<'_> {
         Mark {
             context: self,
@@ -250,7 +250,7 @@ impl Context {
 impl Drop for Mark<'_> {
     fn drop(&mut self) {
         let lasted = clock::monotonic().saturating_sub(self.start);
-        // If newer marks have taken the place, nothing is changed.
+        // Changes nothing if a newer mark has taken the slot.
         self.cell()
             .update(|words| Record(words).close(open(self.ticket), closed(lasted)));
     }
@@ -265,7 +265,7 @@ const fn closed(lasted: u64) -> u64 {
     lasted << 1
 }
 
-/// The slot of this name, if it has one.
+/// Returns the slot of this name, if it has one.
 fn find<'a, const N: usize>(slots: &'a [NameSlot<N>], name: &str) -> Option<&'a NameSlot<N>> {
     let hash = hash(name);
     let taken = |slot: &&NameSlot<N>| slot.name.load(Ordering::Acquire) != 0;
@@ -273,8 +273,8 @@ fn find<'a, const N: usize>(slots: &'a [NameSlot<N>], name: &str) -> Option<&'a 
     slots.find(|slot| slot.name.load(Ordering::Acquire) == hash)
 }
 
-/// The slot of this name, claimed now if need be; `None` when all are taken. Slots are taken in order, so
-/// that reports have the names in the order in which the app first gave them.
+/// Returns the slot of this name, and claims one if it has none; `None` if all are taken. Slots are claimed in order,
+/// so that reports list names in the order of their first use.
 fn claim<'a, const N: usize>(slots: &'a [NameSlot<N>], name: &str) -> Option<&'a NameSlot<N>> {
     let hash = hash(name);
     slots.iter().find(|slot| {

@@ -1,4 +1,4 @@
-//! The ranges of addresses that symbols name, by what says where their functions end.
+//! The ranges of addresses that symbols name. Each range ends where a table ends the function.
 
 use gimli::UnwindSection;
 use object::ObjectSection;
@@ -15,20 +15,20 @@ pub(super) struct Segment {
     pub symbol: u32,
 }
 
-/// Cuts claims, which are in order of start, so that the symbol that begins last has an address; of those
-/// that begin together, the last.
+/// Turns claims into segments that do not overlap. Claims are sorted by start. An address in several claims belongs
+/// to the one that starts last; of those with one start, to the last.
 pub(super) fn lay_out(claims: Vec<Segment>) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::with_capacity(claims.len());
-    let mut open: Vec<Segment> = Vec::new();
+    let mut enclosing: Vec<Segment> = Vec::new();
     let mut at = 0;
-    let no_more = Segment {
+    let sentinel = Segment {
         start: u64::MAX,
         end: u64::MAX,
         symbol: 0,
     };
-    for claim in claims.into_iter().chain([no_more]) {
+    for claim in claims.into_iter().chain([sentinel]) {
         // Claims that began before continue up to here, the innermost first.
-        while let Some(&Segment { end, symbol, .. }) = open.last() {
+        while let Some(&Segment { end, symbol, .. }) = enclosing.last() {
             let until = end.min(claim.start);
             if at < until {
                 segments.push(Segment {
@@ -41,19 +41,21 @@ pub(super) fn lay_out(claims: Vec<Segment>) -> Vec<Segment> {
             if claim.start < end {
                 break;
             }
-            open.pop();
+            enclosing.pop();
         }
         at = claim.start;
-        open.push(claim);
+        enclosing.push(claim);
     }
     segments
 }
 
+/// Returns the claims of a Mach-O file's symbols. A function ends at the next entry of `LC_FUNCTION_STARTS`. Without that
+/// table it ends with its section, if `is_complete`: no symbol of a function is missing.
 pub(super) fn claims_mach_o<'data>(
     object: &ObjectFacts<'_>,
     file: &impl ImageFile<'data>,
     symbols: &[Symbol],
-    whole: bool,
+    is_complete: bool,
 ) -> Vec<Segment> {
     let starts = file.function_starts(object.base);
     let mut claims = Vec::with_capacity(symbols.len());
@@ -66,8 +68,8 @@ pub(super) fn claims_mach_o<'data>(
                 let next = starts.partition_point(|&start| start <= symbol.address);
                 starts.get(next).map_or(limit, |&next| next.min(limit))
             }
-            // Without the table only a symbol table that was never stripped says where functions end.
-            None if whole => limit,
+            // Without that table, functions end at a known place only if the symbol table was never stripped.
+            None if is_complete => limit,
             None => continue,
         };
         claims.push(Segment {
@@ -79,14 +81,16 @@ pub(super) fn claims_mach_o<'data>(
     claims
 }
 
+/// Returns the claims of an ELF file's symbols. A function ends by its symbol's size; without a size, by its frame
+/// description, or at the next symbol if `is_complete`: no symbol of a function is missing.
 pub(super) fn claims_elf<'data>(
     object: &ObjectFacts<'_>,
     file: &impl ImageFile<'data>,
     symbols: &[Symbol],
-    whole: bool,
+    is_complete: bool,
 ) -> Vec<Segment> {
-    let unsized_ones = symbols.iter().any(|symbol| symbol.size == 0);
-    let described = if unsized_ones {
+    let has_unsized = symbols.iter().any(|symbol| symbol.size == 0);
+    let fdes = if has_unsized {
         frame_descriptions(file)
     } else {
         Vec::new()
@@ -102,17 +106,17 @@ pub(super) fn claims_elf<'data>(
             }
             symbol.address.saturating_add(symbol.size)
         } else {
-            let after = described.partition_point(|&(start, _)| start <= symbol.address);
-            match after.checked_sub(1).map(|i| described[i]) {
+            let after = fdes.partition_point(|&(start, _)| start <= symbol.address);
+            match after.checked_sub(1).map(|i| fdes[i]) {
                 Some((start, end))
                     if symbol.address < end && (symbol.is_function || start == symbol.address) =>
                 {
                     end
                 }
-                _ if symbol.is_function && whole => {
+                _ if symbol.is_function && is_complete => {
                     let next = symbols.partition_point(|s| s.address <= symbol.address);
                     let next = symbols.get(next).map_or(u64::MAX, |s| s.address);
-                    described.get(after).map_or(next, |of| next.min(of.0))
+                    fdes.get(after).map_or(next, |&(start, _)| next.min(start))
                 }
                 _ => continue,
             }
@@ -126,7 +130,7 @@ pub(super) fn claims_elf<'data>(
     claims
 }
 
-/// The ranges that `.eh_frame` describes, in order of address.
+/// Returns the ranges of the frame descriptions (FDEs) in `.eh_frame`, in order of address.
 fn frame_descriptions<'data>(file: &impl ImageFile<'data>) -> Vec<(u64, u64)> {
     let Some(section) = file.section_by_name(".eh_frame") else {
         return Vec::new();

@@ -19,14 +19,13 @@ impl ObjectFacts<'_> {
     /// The end of the code section that holds `address`.
     pub fn code_end(&self, address: u64) -> Option<u64> {
         let after = self.code.partition_point(|&(start, _)| start <= address);
-        // Sections may overlap in damaged files: the nearest one that reaches so far.
-        let near = self.code[..after].iter().rev().take(4);
-        let mut near = near.filter(|&&(_, end)| address < end);
-        near.next().map(|&(_, end)| end)
+        // Sections may overlap in damaged files: the nearest one before that contains the address.
+        let mut near = self.code[..after].iter().rev().take(4);
+        near.find(|&&(_, end)| address < end).map(|&(_, end)| end)
     }
 }
 
-/// A file of one layout, or of any: code that knows the layout need not link the readers of the others.
+/// An object file of one format, or of any. Code that knows the format does not link the readers of the others.
 pub trait ImageFile<'data>: object::Object<'data> {
     /// The svmas at which functions start, by `LC_FUNCTION_STARTS`, in order, of an image at `base`; `None`
     /// where the file has no such table.
@@ -79,7 +78,7 @@ pub fn code<'data>(file: &impl ImageFile<'data>) -> Vec<(u64, u64)> {
         .filter(|(start, end)| start < end)
         .collect();
     code.sort_unstable();
-    // In an object file that was not linked all sections may lie at 0: nothing tells which is meant.
+    // In an object file that was not linked, all sections may be at 0: an address identifies none of them.
     let unlinked = file.kind() == object::ObjectKind::Relocatable;
     if unlinked && code.windows(2).any(|pair| pair[1].0 < pair[0].1) {
         code.clear();
@@ -124,19 +123,20 @@ fn is_code<'data>(section: &impl ObjectSection<'data>) -> bool {
     }
 }
 
-/// Returns the function starts of `LC_FUNCTION_STARTS`, sorted (svma), for an image at `base`; `None` if there are
-/// none.
+/// Returns the svmas of `LC_FUNCTION_STARTS`, sorted, for an image at `base`; `None` if there are none.
 fn starts_of<M: MachHeader>(file: &MachOFile<'_, M>, base: u64) -> Option<Vec<u64>> {
     let (endian, header, data) = (file.endian(), file.macho_header(), file.data());
-    // The lowest bit says that a function is of Thumb instructions.
-    let thumb = u64::from(file.architecture() == object::Architecture::Arm);
+    // On 32-bit Arm, the lowest bit marks a function of Thumb instructions.
+    let thumb_bit = u64::from(file.architecture() == object::Architecture::Arm);
     let mut commands = header.load_commands(endian, data, 0).ok()?;
     while let Ok(Some(command)) = commands.next() {
         if command.cmd() == object::macho::LC_FUNCTION_STARTS {
             let linkedit: &object::macho::LinkeditDataCommand<_> = command.data().ok()?;
             let starts = linkedit.function_starts(endian, data, base).ok()?;
-            let starts = starts.map_while(Result::ok).map(|start| start & !thumb);
-            let starts: Vec<u64> = starts.collect();
+            let starts: Vec<u64> = starts
+                .map_while(Result::ok)
+                .map(|start| start & !thumb_bit)
+                .collect();
             return (!starts.is_empty()).then_some(starts);
         }
     }

@@ -1,4 +1,4 @@
-//! The way of finished reports to the app: a thread of their own, on which its callback may take its time.
+//! Delivers finished reports to the app's callback, on a thread of its own: a slow callback delays nothing else.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,46 +19,47 @@ pub(super) type OnReport = Box<dyn FnMut(&Path) + Send>;
 /// News for the app, or for its log.
 #[derive(Debug)]
 pub(super) enum News {
-    /// A finished report, from this time on.
+    /// A finished report, and the time from which it may be delivered.
     Report(PathBuf, Instant),
     /// A stall, and how it ended, for the log.
     #[cfg(feature = "tracing")]
     Stall(StallInfo, Option<How>),
 }
 
-/// Takes news from any thread of the monitor's: none ever waits for the callback, or for a log.
+/// The queue for news from the monitor's threads. None of them ever waits for the callback or for a log.
 pub(super) type Outbox = Option<Arc<Inbox<News>>>;
 
-/// A report of a panic is handed on only after so long: if the panic aborts, the crash handler replaces it.
+/// Delay before the report of a panic is delivered. If the panic aborts, the crash handler replaces the report in
+/// that time.
 pub(super) const PANIC_SETTLES: Duration = Duration::from_millis(200);
 
 thread_local! {
     /// True on the thread of the callback.
-    static IS_OURS: Cell<bool> = const { Cell::new(false) };
+    static IS_CALLBACK_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Starts the thread. Dropped, it hands on what is left.
+/// Starts the thread. Dropping the worker delivers the news that are left.
 pub(super) fn spawn(mut on_report: Option<OnReport>) -> io::Result<Worker<News>> {
     Worker::spawn("wedjat-reports", move |inbox: &Inbox<News>| {
-        IS_OURS.set(true);
+        IS_CALLBACK_THREAD.set(true);
         while !is_left()
             && let Some(news) = inbox.next()
         {
-            let (path, from) = match news {
-                News::Report(path, from) => (path, from),
+            let (path, not_before) = match news {
+                News::Report(path, not_before) => (path, not_before),
                 #[cfg(feature = "tracing")]
                 News::Stall(info, how) => {
                     crate::recorder::trace(&info, how);
                     continue;
                 }
             };
-            thread::sleep(from.saturating_duration_since(Instant::now()));
+            thread::sleep(not_before.saturating_duration_since(Instant::now()));
             if !path.exists() {
                 continue;
             }
             trace_report(&path);
             if let Some(callback) = &mut on_report {
-                // The panic hook has reported one that panics; the next report is handed on all the same.
+                // The panic hook has reported a callback that panics. The next report is delivered all the same.
                 let call = || catch_unwind(AssertUnwindSafe(|| callback(&path)));
                 let _ = with_mask_of_app(call);
             }
@@ -66,17 +67,17 @@ pub(super) fn spawn(mut on_report: Option<OnReport>) -> io::Result<Worker<News>>
     })
 }
 
-/// Hands a report on, after `settles`. Not one of a panic of the callback's own: it would panic again.
-pub(super) fn put(outbox: &Outbox, path: PathBuf, settles: Duration) {
+/// Delivers a report after `delay`. Skips the report of a panic in the callback itself, which would panic again.
+pub(super) fn put(outbox: &Outbox, path: PathBuf, delay: Duration) {
     if let Some(inbox) = outbox
-        && !IS_OURS.try_with(Cell::get).unwrap_or(false)
+        && !IS_CALLBACK_THREAD.try_with(Cell::get).unwrap_or(false)
     {
         let now = Instant::now();
-        inbox.put(News::Report(path, now.checked_add(settles).unwrap_or(now)));
+        inbox.put(News::Report(path, now.checked_add(delay).unwrap_or(now)));
     }
 }
 
-/// Hands a stall on to the log.
+/// Sends a stall to the log.
 #[cfg_attr(not(feature = "tracing"), allow(unused_variables))]
 pub(super) fn log(outbox: &Outbox, event: &StallEvent<'_>) {
     #[cfg(feature = "tracing")]

@@ -13,7 +13,7 @@ use crate::vitals::FRAMES;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Turns of the thread that installed that have ended, nested ones included.
+    /// Turns that have ended on the thread that installed the monitor, nested ones included.
     pub turns: u64,
     /// Frames that the app reported by [`Monitor::frame`](super::Monitor::frame).
     pub frames: u64,
@@ -25,7 +25,7 @@ pub struct Stats {
     pub stalled_time: Duration,
     /// Length of the longest stall that is over.
     pub longest: Duration,
-    /// Reports that this launch finished. A stall is finished once the thread moves again.
+    /// Finished reports of this launch. That of a stall is finished once the thread moves again.
     pub reports: u64,
     /// Bytes of those reports.
     pub bytes: u64,
@@ -33,10 +33,10 @@ pub struct Stats {
     pub captures: u64,
     /// CPU time of the watchdog's thread.
     pub watchdog: Duration,
-    /// Files in the folder that are named as reports and larger than any report. They are left alone. Counted soon
-    /// after `install` and after each report.
+    /// Files in the folder that are named as reports but are larger than any report. They are not touched. Counted
+    /// soon after `install` and after each report.
     pub oversized: u64,
-    /// Beats that came from another thread than the one whose heartbeat it is. They are ignored.
+    /// Beats from a thread other than the heartbeat's own. They are ignored.
     pub stray_beats: u64,
     /// Threads that are watched now besides the one that installed.
     pub watched_threads: u64,
@@ -66,7 +66,9 @@ impl Stats {
             stray_beats: Registry.strays(),
             watched_threads: Registry.watched(),
             refused_threads: Registry.refused(),
-            losses: (LOSSES.counts().into_iter())
+            losses: LOSSES
+                .counts()
+                .into_iter()
                 .filter(|(_, count)| *count > 0)
                 .collect(),
         }

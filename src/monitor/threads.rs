@@ -1,4 +1,4 @@
-//! Watching threads besides the one that installed, and the watchdog, which the first thread that is watched starts.
+//! Watches threads besides the one that installed the monitor. The first watched thread starts the watchdog.
 
 use std::io;
 use std::marker::PhantomData;
@@ -25,7 +25,7 @@ enum WatchState {
 /// The watchdog of this process' monitor, and the mark of the process that it belongs to.
 static WATCH: ForkLock<(u32, WatchState)> = ForkLock::new((0, WatchState::Gone));
 
-/// A monitor is there. Its watchdog has yet to start.
+/// Stores a new monitor's `start`, which the first watched thread calls.
 pub(super) fn prepare(start: StartWatchdog) {
     static ONCE: First = First::new();
     if ONCE.is_now() {
@@ -37,10 +37,9 @@ pub(super) fn prepare(start: StartWatchdog) {
     }
 }
 
-/// Starts the watchdog, if it has yet to start.
+/// Starts the watchdog, unless it was started before.
 ///
-/// # Errors
-/// Memory or a thread that cannot be had.
+/// # Errors If memory or a thread cannot be allocated.
 pub(super) fn start() -> io::Result<()> {
     let mut watch = WATCH.lock().ok_or(MonitorError::NoMonitor)?;
     watch.1 = match std::mem::replace(&mut watch.1, WatchState::Gone) {
@@ -52,15 +51,15 @@ pub(super) fn start() -> io::Result<()> {
 
 /// Stops the watchdog. In a child of `fork` it is forgotten: its thread is the parent's.
 pub(super) fn end() {
-    let watch = WATCH.lock();
-    let watch = watch.map(|mut watch| std::mem::replace(&mut *watch, (0, WatchState::Gone)));
-    match watch {
-        Some((mark, watch)) if mark != process_mark() => std::mem::forget(watch),
-        watch => drop(watch),
+    let locked = WATCH.lock();
+    let previous = locked.map(|mut watch| std::mem::replace(&mut *watch, (0, WatchState::Gone)));
+    match previous {
+        Some((mark, state)) if mark != process_mark() => std::mem::forget(state),
+        previous => drop(previous),
     }
 }
 
-/// Asks the watchdog; `None` while it does not run.
+/// Calls `ask` with the watchdog; returns `None` while it does not run.
 pub(super) fn watchdog<T>(ask: impl FnOnce(&Watchdog) -> T) -> Option<T> {
     match &WATCH.lock()?.1 {
         WatchState::Running(watchdog) => Some(ask(watchdog)),
@@ -68,6 +67,7 @@ pub(super) fn watchdog<T>(ask: impl FnOnce(&Watchdog) -> T) -> Option<T> {
     }
 }
 
+/// Adds the calling thread to those that are watched, and starts the watchdog.
 fn join(name: &str, is_pool: bool, stall: Stall) -> Result<Heartbeat, MonitorError> {
     let is_child = WATCH.lock().is_some_and(|watch| {
         let is_gone = matches!(watch.1, WatchState::Gone);
@@ -76,7 +76,7 @@ fn join(name: &str, is_pool: bool, stall: Stall) -> Result<Heartbeat, MonitorErr
     if is_child {
         return Err(MonitorError::Forked);
     }
-    let heart = Registry
+    let heartbeat = Registry
         .join(name, is_pool, stall)
         .map_err(|refusal| match refusal {
             Refusal::NoMonitor => MonitorError::NoMonitor,
@@ -84,13 +84,14 @@ fn join(name: &str, is_pool: bool, stall: Stall) -> Result<Heartbeat, MonitorErr
             Refusal::Full => MonitorError::TooManyThreads,
         })?;
     start().map_err(|error| {
-        heart.leave();
+        heartbeat.leave();
         MonitorError::resources(error)
     })?;
-    Ok(heart)
+    Ok(heartbeat)
 }
 
-/// The watch of a thread, until it is dropped or the thread ends, see [`watch_thread`]. It stays on its thread.
+/// Guard of [`watch_thread`]: the thread is watched until this is dropped or the thread ends. It cannot leave its
+/// thread.
 #[derive(Debug)]
 #[must_use = "dropping it ends the watch"]
 pub struct ThreadWatch {
@@ -115,8 +116,8 @@ impl Drop for ThreadWatch {
 /// thread ends, or the monitor is dropped. Reports of its stalls have `name`, cut after 64 bytes.
 ///
 /// The watch begins with the first beat: a thread that has not beaten has no stall. A monitor without
-/// [`stall`](crate::MonitorBuilder::stall) watches such threads too. 256 threads are watched at once. A monitor that is installed
-/// later watches none of them: each calls this again.
+/// [`stall`](crate::MonitorBuilder::stall) watches such threads too. At most 256 threads are watched at once. A
+/// monitor that is installed later watches none of them until they call this again.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("wedjat-watch-thread-{}", std::process::id()));
@@ -145,7 +146,7 @@ pub fn watch_thread(name: &str, stall: Stall) -> Result<ThreadWatch, MonitorErro
     })
 }
 
-/// [`watch_thread`], or [`enter`] for a member of a pool, for those who cannot keep a guard.
+/// [`watch_thread`], or [`enter`] for a member of a pool, for callers that cannot keep a guard.
 #[cfg(feature = "ffi")]
 pub(crate) fn watch_for_c(name: &str, is_pool: bool, stall: Stall) -> Option<Heartbeat> {
     join(name, is_pool, stall).ok()

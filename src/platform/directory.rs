@@ -1,8 +1,8 @@
-//! A folder by its descriptor: files in it are made anew, or opened where they are this user's own.
+//! A folder that is held by its descriptor. Files in it are created, or opened if this user owns them.
 //!
-//! Whoever can write in a folder can put links, pipes and devices there. So no link is followed, nothing is waited
-//! for, and a file that was there before is looked at once it is open: one that is not regular, that another user
-//! owns or that has a second name is not ours.
+//! Whoever can write in a folder can put links, pipes and devices there. So no link is followed, and no open blocks.
+//! A file that existed is checked after it is opened: it is not ours if it is not regular, if another user owns it,
+//! or if it has a second name.
 
 use std::ffi::{CStr, CString};
 use std::io::{self, Write};
@@ -21,11 +21,11 @@ fn is_strangers_link(meta: &std::fs::Metadata) -> bool {
     meta.is_symlink() && ![0, super::user()].contains(&meta.uid())
 }
 
-/// Folders above another one that are looked at.
+/// Most folders above another one that are checked.
 const MOST_ABOVE: usize = 128;
 
-/// The folder on the way to `path` in which all may rename what is not theirs, or the link there that another user has
-/// made: whoever changes it changes what the path leads to.
+/// Returns a folder on the way to `path` in which all users may rename others' files, or a link there that another
+/// user made. Whoever changes one of these changes what the path leads to.
 pub fn open_above(path: &Path) -> Option<PathBuf> {
     const STICKY: u32 = 0o1000;
     let is_open = |above: &Path| {
@@ -34,25 +34,25 @@ pub fn open_above(path: &Path) -> Option<PathBuf> {
             || std::fs::symlink_metadata(above).is_ok_and(|named| is_strangers_link(&named))
     };
     let identity = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
-    // The folders that hold it, wherever the names lead, up to the root, which is its own parent.
-    let holds = std::iter::successors(Some(path.join("..")), |above| {
+    // The folders that contain it by `..`, wherever links lead, up to the root, which is its own parent.
+    let parents = std::iter::successors(Some(path.join("..")), |above| {
         let next = above.join("..");
         (identity(above)? != identity(&next)?).then_some(next)
     });
     let named = std::path::absolute(path).ok();
     let named = named.iter().flat_map(|path| path.ancestors().skip(1));
-    let mut above = named.map(Path::to_owned).chain(holds.take(MOST_ABOVE));
+    let mut above = named.map(Path::to_owned).chain(parents.take(MOST_ABOVE));
     above.find(|above| is_open(above))
 }
 
-/// A folder that stays the same one whatever takes its name.
+/// An open folder. It stays the same if another folder takes its name.
 #[derive(Debug)]
 pub struct Directory {
     pub(super) fd: Kept,
 }
 
 impl Directory {
-    /// Opens one that is there.
+    /// Opens a folder that exists.
     pub fn open(path: &Path) -> io::Result<Directory> {
         let fd = descriptors::open_owned(path, libc::O_RDONLY | libc::O_DIRECTORY)?;
         Ok(Directory {
@@ -60,7 +60,7 @@ impl Directory {
         })
     }
 
-    /// Opens one, making it and its parents where they are missing, for this user alone (mode 0700).
+    /// Opens a folder. Creates it and its parents where they are missing, with mode 0700.
     pub fn make(path: &Path) -> io::Result<Directory> {
         let mut maker = std::fs::DirBuilder::new();
         let made = maker.recursive(true).mode(0o700).create(path);
@@ -72,29 +72,34 @@ impl Directory {
         Directory::open(path)
     }
 
-    /// Who else may write in it, or change what its path leads to.
+    /// Returns who else may write in it, or change what its path leads to.
     pub fn others(&self, path: &Path) -> io::Result<Option<Others>> {
         let facts = self.fd.get().and_then(FileFacts::of);
-        let others = facts.map_err(io::Error::from_raw_os_error)?.others();
+        let facts = facts.map_err(io::Error::from_raw_os_error)?;
         let named = std::fs::symlink_metadata(path)?;
-        let others = others.or(is_strangers_link(&named).then_some(Others::Link));
-        Ok(others.or_else(|| open_above(path).map(|_| Others::Above)))
+        if let Some(others) = facts.others() {
+            return Ok(Some(others));
+        }
+        if is_strangers_link(&named) {
+            return Ok(Some(Others::Link));
+        }
+        Ok(open_above(path).map(|_| Others::Above))
     }
 
     /// Opens a file of our own, with the flags of `open(2)`.
     pub fn open_own(&self, name: &str, flags: i32) -> io::Result<Opened> {
         let name = CString::new(name)?;
         let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
-        let own = |facts: Result<FileFacts, i32>| match facts {
+        let check_own = |facts: Result<FileFacts, i32>| match facts {
             Ok(facts) if facts.is_own() => Ok(()),
             Ok(_) => Err(io::ErrorKind::PermissionDenied.into()),
             Err(error) => Err(io::Error::from_raw_os_error(error)),
         };
-        // To open a device may do something by itself.
-        own(FileFacts::at(folder, &name))?;
+        // Checked before, too: to open a device may have an effect.
+        check_own(FileFacts::at(folder, &name))?;
         let flags = flags | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = open(folder, &name, flags)?;
-        own(FileFacts::of(file.as_raw_fd()))?;
+        check_own(FileFacts::of(file.as_raw_fd()))?;
         Ok(file.into())
     }
 
@@ -105,18 +110,19 @@ impl Directory {
         facts.is_own().then_some(facts.length)
     }
 
-    /// Returns true if this name is still that of an open file.
+    /// Returns true if the open `file` still has this name.
     pub fn is_at(&self, name: &str, file: &Opened) -> bool {
         CString::new(name).is_ok_and(|name| self.names(&name, file.as_raw_fd()))
     }
 
-    /// Returns true if this name is that of the open file `fd`. Signal-safe.
+    /// Returns true if the open file `fd` has this name. Signal-safe.
     pub(super) fn names(&self, name: &CStr, fd: RawFd) -> bool {
         let named = self.fd.get().and_then(|folder| FileFacts::at(folder, name));
-        matches!((named, FileFacts::of(fd)), (Ok(one), Ok(other)) if one.is_same(&other))
+        named.is_ok_and(|named| FileFacts::of(fd).is_ok_and(|open| named.is_same(&open)))
     }
 
-    /// Writes a new file of mode 0600, in the place of one of our own of this name; it is locked until it is whole.
+    /// Writes a new file with mode 0600. Replaces a file of our own of this name. The new file is locked until it is
+    /// complete.
     pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         if self.own_length(name).is_some() {
             self.remove(name)?;
@@ -129,20 +135,25 @@ impl Directory {
             .inspect_err(|_| drop(self.remove(name)))
     }
 
-    /// Gives a file another name, which is free.
+    /// Renames a file. Fails if `to` exists.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.rename_where(from, to, |_| false)
     }
 
-    /// Puts a file in the place of one of our own, or of none.
+    /// Renames a file. Replaces a file of our own of the name `to`.
     pub fn replace(&self, from: &str, to: &str) -> io::Result<()> {
         self.rename_where(from, to, |there| there.is_own())
     }
 
-    fn rename_where(&self, from: &str, to: &str, may_go: fn(&FileFacts) -> bool) -> io::Result<()> {
+    fn rename_where(
+        &self,
+        from: &str,
+        to: &str,
+        may_replace: fn(&FileFacts) -> bool,
+    ) -> io::Result<()> {
         let (from, into) = (CString::new(from)?, CString::new(to)?);
         let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
-        if FileFacts::at(folder, &into).is_ok_and(|there| !may_go(&there)) {
+        if FileFacts::at(folder, &into).is_ok_and(|there| !may_replace(&there)) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         // SAFETY: C strings, and an open descriptor.
@@ -157,7 +168,8 @@ impl Directory {
         done(unsafe { libc::unlinkat(folder, name.as_ptr(), 0) })
     }
 
-    /// Calls `each` with the names of its regular files that are text, in no order; of so many entries at most.
+    /// Calls `each` with the names of its regular files, in no order, except for names that are not UTF-8. Reads at
+    /// most `most` entries.
     pub fn list(&self, most: usize, mut each: impl FnMut(&str)) -> io::Result<()> {
         let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
         let fd = open(folder, c".", libc::O_RDONLY | libc::O_DIRECTORY)?;

@@ -1,4 +1,4 @@
-//! The types in which `linux/` and `apple/` give the same answers, and answers that both have from libc.
+//! Types that `linux/` and `apple/` have in common, and functions that need libc alone.
 
 use super::forked::OnceAProcess;
 use super::text::FixedText;
@@ -7,13 +7,13 @@ use super::{SystemError, Thread, clock, context, os};
 /// The reason why a thread could not be captured.
 #[cfg_attr(
     not(target_os = "linux"),
-    allow(dead_code, reason = "some come on Linux alone")
+    allow(dead_code, reason = "some are of Linux alone")
 )]
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StopError {
     /// It did not answer in time: on Linux, it blocks the signal, sleeps uninterruptibly, is stopped, or has an
-    /// alternate stack that is not there; never so on Apple platforms, where the kernel answers.
+    /// alternate stack that is not mapped. Never on Apple platforms, where the kernel answers.
     Unresponsive,
     /// It blocks each signal that captures may use, as its mask shows.
     Blocked,
@@ -52,7 +52,7 @@ pub struct StopBudget {
     pub answer: u64,
 }
 
-/// A thread that stands still, and the copies of its stacks that may hold a marked word.
+/// A stopped thread: its registers, and copies of those of its stacks that may hold a marked word.
 #[derive(Debug, Clone, Copy)]
 pub struct Standing<'a> {
     /// The registers, numbered as in [`context`].
@@ -63,10 +63,11 @@ pub struct Standing<'a> {
     pub until: u64,
 }
 
-/// Work done while a thread stands still: it fills the words, and returns how many of them. Signal-safe.
+/// A function that runs while a thread is stopped. It fills the words from the start, and returns their count.
+/// Signal-safe.
 pub type WhileStopped = fn(&Standing<'_>, &mut [u64]) -> usize;
 
-/// Count of the words that such work may fill.
+/// Most words that such a function may fill.
 pub const NOTES: usize = 1536;
 
 /// The highest 16 bits of a word that a Swift async function has marked.
@@ -85,9 +86,9 @@ pub struct Copied<'a> {
     /// The stack that a signal handler on an alternate stack has interrupted, and its address; empty if the thread runs
     /// no such handler.
     pub interrupted: (u64, &'a [u8]),
-    /// The words that the work noted while the thread stood still.
+    /// The words that [`WhileStopped`] filled.
     pub notes: &'a [u64],
-    /// Time for which the thread stood still, nanoseconds.
+    /// Time for which the thread was stopped, nanoseconds.
     pub stopped: u64,
     /// True if the copy ends before the stack does, because room or time ran out.
     pub cut: bool,
@@ -114,9 +115,9 @@ pub struct MemoryUse {
 pub struct MemoryGroup {
     /// Identifies it, until the machine is started anew.
     pub id: u64,
-    /// The smallest limit of it and those that it lies in.
+    /// The smallest limit of this group and of the groups that contain it.
     pub limit: Option<u64>,
-    /// The most that the group with that limit has used; what it uses now, where the kernel does not know.
+    /// Peak use of the group that sets `limit`; its present use on kernels that do not count the peak.
     pub peak: Option<u64>,
     /// As `peak`, of this group.
     pub own_peak: Option<u64>,
@@ -131,9 +132,9 @@ pub struct MemoryGroup {
 pub struct System {
     /// `Linux`, `macOS` or `iOS`.
     pub name: &'static str,
-    /// As `14.5`; on Linux the kernel's release, as `6.1.0-21-amd64`.
+    /// The system's version (`14.5`); on Linux the kernel's release (`6.1.0-21-amd64`).
     pub version: String,
-    /// As `23F79`; on Linux the kernel's build, as uname(2) gives it.
+    /// The system's build (`23F79`); on Linux the kernel's build, from uname(2).
     pub build: Option<String>,
     /// The model, as `Mac14,2`; on Linux the machine's product name (DMI or device tree), where it has
     /// one.
@@ -154,7 +155,7 @@ pub struct Blocked {
     pub arguments: [u64; 6],
     /// Its stack pointer.
     pub sp: u64,
-    /// Its program counter: behind the instruction that made the call.
+    /// Its program counter, after the instruction that made the call.
     pub pc: u64,
 }
 
@@ -167,16 +168,16 @@ pub struct Blocked {
 pub enum Holder {
     /// This thread holds it.
     Known(Thread),
-    /// The lock does not say; Rust's `Mutex`, parking_lot's and bare futexes never do.
+    /// The lock does not record its holder, such as Rust's `Mutex`, parking_lot's, and bare futexes.
     Unknown,
 }
 
 /// The state of the main queue at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Served {
-    /// The thread that works it off; `None`: the usual one, as far as is known.
+    /// The thread that runs its work; `None` if no thread other than the usual one is known to.
     pub by: Option<Thread>,
-    /// True if no thread works it off and it is empty, false if one does; `None` where the queue does not show it.
+    /// True if it is empty and no thread runs its work, false if one does; `None` if the queue does not show it.
     pub rests: Option<bool>,
 }
 
@@ -190,7 +191,7 @@ pub enum Waits {
     Disk,
     /// For a lock that a thread holds.
     Lock,
-    /// For an event, for time, for another process, or for what these do not show.
+    /// For an event, a time or another process, or for something that the kernel does not report.
     Event,
 }
 
@@ -214,7 +215,7 @@ impl Power {
         os::power::read()
     }
 
-    /// Into one word, so that it can be read at any instant; 0 where nothing is known.
+    /// Packs the state into one word, which can be read at any instant; 0 if nothing is known.
     pub fn pack(&self) -> u64 {
         let battery = self
             .battery
@@ -225,7 +226,7 @@ impl Power {
         battery | heat << 32 | low << 40
     }
 
-    /// Back from the word. Signal-safe.
+    /// Restores the state from a packed word. Signal-safe.
     pub fn unpack(word: u64) -> Power {
         let known = |part: u64| part.checked_sub(1);
         Power {
@@ -236,20 +237,21 @@ impl Power {
     }
 }
 
-/// The name of a thread, up to the first byte that is no text, as where the kernel cut a character.
+/// The name of a thread, up to the first byte that is not UTF-8, such as where the kernel cut a character.
 #[derive(Debug, Clone, Copy)]
 pub struct ThreadName(FixedText<32>);
 
 impl ThreadName {
-    /// As the kernel knows it now. Signal-safe.
+    /// Reads the name that the kernel has now. Signal-safe.
     pub fn of(thread: Thread) -> ThreadName {
         let fill = |room: &mut [u8]| room.first_chunk_mut().map_or(0, |room| thread.name(room));
         ThreadName(FixedText::filled(fill))
     }
 
-    /// `None` where it has none. Signal-safe.
+    /// Returns the name; `None` if it is empty. Signal-safe.
     pub fn as_str(&self) -> Option<&str> {
-        Some(self.0.as_str()).filter(|name| !name.is_empty())
+        let name = self.0.as_str();
+        (!name.is_empty()).then_some(name)
     }
 }
 
@@ -260,13 +262,13 @@ pub struct ThreadProgress {
     pub running: bool,
     /// Its time on the CPU, nanoseconds.
     pub cpu: u64,
-    /// Times that it was given the CPU; 0 on Apple platforms, where the kernel does not report it.
+    /// Times that it got the CPU; 0 on Apple platforms, where the kernel does not report it.
     pub slices: u64,
 }
 
 /// Time for which this process has run, time asleep included, nanoseconds. Signal-safe.
 ///
-/// Apple's kernel has the start by the wall clock, which may be set later: the first answer stands.
+/// Apple's kernel has the start by the wall clock, which may be set later: the first answer is kept.
 pub fn uptime() -> Option<u64> {
     static STARTED: OnceAProcess = OnceAProcess::new();
     let started = STARTED.get(os::vitals::process_start)?;

@@ -1,4 +1,4 @@
-//! Takes the stacks of the watched thread, and leaves it alone while it cannot have moved.
+//! Takes the stacks of the watched thread, without a stop while it cannot have run.
 
 use std::time::Duration;
 
@@ -17,16 +17,15 @@ use crate::trigger::watched_thread::WatchedThread;
 use super::buffers::MAX_FRAMES;
 use super::helper::Renewals;
 
-/// A thread that ran for less than this after it answered our signal, and is blocked in the same
-/// place again, only went back to where it was, nanoseconds.
-const WAY_BACK: u64 = 2_000_000;
+/// A thread that is blocked at the same place again, and ran for less than this since our signal, has only returned
+/// to its wait, nanoseconds.
+const RETURN_TIME: u64 = 2_000_000;
 
 /// The watched thread's stacks.
 ///
-/// The signal that stops a thread makes some blocked calls return EINTR. So the stack of a blocked
-/// thread is read as it lies, without one. Only where that does not lead to its root is the thread
-/// stopped, once: while the kernel reports that it has not run since, its stack cannot have changed, and
-/// only the count grows.
+/// The signal that stops a thread makes some blocked calls return EINTR. So the stack of a blocked thread is first
+/// read without a signal. The thread is stopped only if that walk does not reach its root, and only once: while the
+/// kernel reports that it has not run since, its stack cannot have changed, and only the count grows.
 #[derive(Debug)]
 pub(super) struct Sampler {
     watched: WatchedThread,
@@ -39,18 +38,19 @@ pub(super) struct Sampler {
     place: Option<(u64, u64)>,
     /// The last stack, whole.
     last: Last,
-    /// CPU time and delay at the last observation: the one that grew more shows whether it runs.
+    /// CPU time and delay at the last observation. If the delay grew more than the CPU time, the thread is runnable
+    /// and not running.
     cpu: u64,
     delay: u64,
     cost: Cost,
-    /// True if the thread blocked the signal of captures when it was last to be stopped.
+    /// True if the thread blocked the signal of captures at the last try to stop it.
     pub blocks_signal: bool,
 }
 
 /// The result of an attempt to take a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attempt {
-    /// None was needed, or it is known that there were enough this hour.
+    /// No stack was taken: none was needed, or the hour's quota is used up and was counted before.
     Nothing,
     /// A stack.
     Stack,
@@ -66,7 +66,7 @@ struct Cost {
     unwind: u64,
     bytes: u64,
     cut: bool,
-    /// True if stacks were not taken because there were enough this hour.
+    /// True if stacks were not taken because the hour's quota was used up.
     quota: bool,
     unanswered: u64,
 }
@@ -80,11 +80,10 @@ struct Last {
     len: usize,
     tasks: KeptChains,
     omitted: Option<Omitted>,
-    /// The thread's counters, at a moment since which this is its stack; `None` for the stack of a thread that ran.
+    /// The thread's counters. While they do not change, this is its stack; `None` if the thread was running.
     progress: Option<ThreadProgress>,
-    /// The place where it was blocked when it was stopped, if `progress` was read while it was on its way back
-    /// from our signal.
-    way_back_to: Option<(u64, u64)>,
+    /// The place where it was blocked when our signal stopped it, if `progress` was read before it was back there.
+    returning_to: Option<(u64, u64)>,
 }
 
 impl Sampler {
@@ -105,7 +104,7 @@ impl Sampler {
                 tasks: KeptChains::new(MAX_FRAMES),
                 omitted: None,
                 progress: None,
-                way_back_to: None,
+                returning_to: None,
             },
             cpu: 0,
             delay: 0,
@@ -114,14 +113,14 @@ impl Sampler {
         }
     }
 
-    /// The stacks are of another thread from now on.
+    /// Watches another thread from now on.
     pub fn watch(&mut self, watched: WatchedThread) {
         self.watched = watched;
         self.cpu = 0;
         self.delay = 0;
     }
 
-    /// Forgets the stall before.
+    /// Discards the last stall.
     pub fn clear(&mut self) {
         self.samples.clear();
         self.renewals = Renewals::new();
@@ -130,9 +129,8 @@ impl Sampler {
         self.cost = Cost::default();
     }
 
-    /// Takes one sample, `at` nanoseconds after the stall's start; a new stack only where there `may`
-    /// be one.
-    pub fn take(&mut self, capturer: &mut Capturer, at: u64, may: bool) -> Attempt {
+    /// Takes one sample, `at` nanoseconds after the stall's start. Takes a new stack only if `may_capture`.
+    pub fn take(&mut self, capturer: &mut Capturer, at: u64, may_capture: bool) -> Attempt {
         if self.watched.follow() {
             // The last stack is another thread's.
             self.last.end = None;
@@ -140,12 +138,12 @@ impl Sampler {
         self.observe();
         let watched = self.watched.thread();
         let now = watched.progress();
-        let same = self.last.end.is_some() && self.last.stands_still(now, self.place);
-        if same && self.samples.repeat(at) {
+        let is_unchanged = self.last.end.is_some() && self.last.stands_still(now, self.place);
+        if is_unchanged && self.samples.repeat(at) {
             return Attempt::Nothing;
         }
-        if !may {
-            // Once a stall is enough to tell.
+        if !may_capture {
+            // Counted once a stall.
             return if std::mem::replace(&mut self.cost.quota, true) {
                 Attempt::Nothing
             } else {
@@ -162,19 +160,16 @@ impl Sampler {
         match capturer.capture_renewing(watched, &mut images, renew) {
             Ok(captured) => {
                 self.cost.add(&captured);
-                let (progress, way_back_to) = match self.place {
-                    // A thread that was stopped elsewhere may have gone to rest since: nothing shows that this is
-                    // still its stack.
-                    Some(place) => {
-                        if is_at(captured.registers, place) {
-                            (watched.progress(), Some(place))
-                        } else {
-                            (None, None)
-                        }
+                let (progress, returning_to) = match self.place {
+                    // A thread that was stopped elsewhere may have blocked since: this need not be its stack any
+                    // more.
+                    Some(place) if is_at(captured.registers, place) => {
+                        (watched.progress(), Some(place))
                     }
+                    Some(_) => (None, None),
                     None => (now.filter(|progress| !progress.running), None),
                 };
-                self.keep(at, &captured, progress, way_back_to);
+                self.keep(at, &captured, progress, returning_to);
             }
             Err(error) => {
                 self.blocks_signal = matches!(error, StopError::Blocked);
@@ -200,7 +195,7 @@ impl Sampler {
         at: u64,
         captured: &Captured<'_>,
         progress: Option<ThreadProgress>,
-        way_back_to: Option<(u64, u64)>,
+        returning_to: Option<(u64, u64)>,
     ) {
         let (frames, omitted) = (captured.frames, captured.omitted);
         self.samples.add(
@@ -213,10 +208,10 @@ impl Sampler {
         );
         self.last.set(captured);
         self.last.progress = progress;
-        self.last.way_back_to = way_back_to;
+        self.last.returning_to = returning_to;
     }
 
-    /// Whose stacks they are.
+    /// Returns the thread whose stacks are taken.
     pub fn watched(&self) -> &WatchedThread {
         &self.watched
     }
@@ -245,9 +240,10 @@ impl Sampler {
             unwind: known.then_some(Duration::from_nanos(cost.unwind)),
             bytes: known.then_some(cost.bytes),
             samples: Some(self.samples.taken()),
-            cut: match (cost.quota, cost.cut) {
-                (true, _) => Some("quota"),
-                (false, cut) => cut.then_some("limit"),
+            cut: if cost.quota {
+                Some("quota")
+            } else {
+                cost.cut.then_some("limit")
             },
             unanswered: (cost.unanswered > 0).then_some(cost.unanswered),
         }
@@ -273,9 +269,9 @@ impl Sampler {
     }
 }
 
-/// Returns true if a thread with these registers was stopped in the call that it was blocked in, at this stack pointer and
-/// program counter. A signal's handler sees the program counter behind the call, or on it where the kernel will make
-/// the call again.
+/// Returns true if a thread with these registers was stopped in the call in which it was blocked, at this stack
+/// pointer and program counter. A signal's handler sees the program counter after the call, or at the call if the
+/// kernel will restart it.
 fn is_at(registers: &Registers, (sp, pc): (u64, u64)) -> bool {
     /// Longest instruction that makes a system call: `svc`; `syscall` has 2 bytes.
     const CALL: u64 = 4;
@@ -294,21 +290,21 @@ impl Cost {
 }
 
 impl Last {
-    /// Returns true if the thread has not run since the last stack was taken, except for its way back from our
-    /// signal: under load that may have taken it several turns on the CPU.
+    /// Returns true if the thread has not run since the last stack was taken, except to return from our signal. Under
+    /// load the return may take several time slices.
     fn stands_still(&mut self, now: Option<ThreadProgress>, place: Option<(u64, u64)>) -> bool {
         let (Some(now), Some(then)) = (now, self.progress) else {
             return false;
         };
-        let same = match self.way_back_to {
-            Some(before) => place == Some(before) && now.cpu.saturating_sub(then.cpu) < WAY_BACK,
+        let is_unchanged = match self.returning_to {
+            Some(before) => place == Some(before) && now.cpu.saturating_sub(then.cpu) < RETURN_TIME,
             None => now.slices == then.slices && now.cpu == then.cpu,
         };
-        if now.running || !same {
+        if now.running || !is_unchanged {
             return false;
         }
         self.progress = Some(now);
-        self.way_back_to = None;
+        self.returning_to = None;
         true
     }
 
@@ -323,7 +319,7 @@ impl Last {
     }
 }
 
-/// The report's word for what a thread is at, by the kernel's letter.
+/// Returns the report's word for a thread's state, by the kernel's letter.
 pub(super) fn state(gauge: &ThreadGauge) -> Option<&'static str> {
     gauge.state().map(|letter| match letter {
         b'R' => "running",

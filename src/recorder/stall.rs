@@ -34,11 +34,11 @@ pub(crate) struct StallRecorder {
     seen: u64,
 }
 
-/// The launch's record is brought up to date so often while the app is at work, nanoseconds.
+/// Time between two updates of the launch's record while the app is at work, nanoseconds.
 const SEEN_PERIOD: u64 = 2_000_000_000;
 
 impl StallRecorder {
-    /// For stalls of the calling thread, if it `is_watched`, and of others.
+    /// Creates a recorder for stalls of other threads, and of the calling thread if it `is_watched`.
     pub fn new(
         is_watched: bool,
         limits: &CaptureLimits,
@@ -59,13 +59,13 @@ impl StallRecorder {
         if let Some(on_stall) = self.on_stall.as_mut()
             && !is_left()
         {
-            // The panic hook has reported one that panics; what is watched goes on being watched.
+            // The panic hook has reported a callback that panics. Threads stay watched.
             let call = || catch_unwind(AssertUnwindSafe(|| on_stall(event)));
             let _ = with_mask_of_app(call);
         }
     }
 
-    /// An essential thread's stall begins or ends.
+    /// Counts a stall that begins or ends, if it is of an essential thread.
     fn note_essential(&mut self, begins: bool) {
         if self.cases.subject().essential {
             self.essential = if begins {
@@ -79,10 +79,10 @@ impl StallRecorder {
 }
 
 impl Case {
-    /// Takes a stack, if there may be one more this hour.
+    /// Takes a stack, if the hour's quota allows one.
     fn take(&mut self, work: &mut Work, at: u64) {
-        let may = self.shared.limiter().may_capture(clock::monotonic());
-        let taken = self.sampler.take(&mut work.capturer, at, may);
+        let may_capture = self.shared.limiter().may_capture(clock::monotonic());
+        let taken = self.sampler.take(&mut work.capturer, at, may_capture);
         if taken != Attempt::Nothing {
             self.shared.limiter().captured();
         }
@@ -103,7 +103,8 @@ impl Case {
         }
     }
 
-    /// Looks up the lock that the thread waits for now, `at` nanoseconds after the stall's start.
+    /// Looks up the lock that the thread waits for now, `at` nanoseconds after the stall's start, and counts it as a
+    /// cause of the stall.
     fn vote(&mut self, at: u64) -> Option<Waiting> {
         let watched = self.sampler.watched();
         let waiting = Waiting::of(watched.thread(), watched.gauge());
@@ -114,6 +115,7 @@ impl Case {
         waiting
     }
 
+    /// Begins the report of a stall: the event, the watched thread, and the threads that explain its wait.
     fn begin(
         &mut self,
         work: &mut Work,
@@ -140,7 +142,7 @@ impl Case {
                 timeout: info.timeout,
                 strikes: u64::from(info.strikes),
             }),
-            thread: subject.name.as_ref().map(|_| watched.id()),
+            thread: subject.name.is_some().then(|| watched.id()),
             watched: subject
                 .name
                 .as_deref()
@@ -171,7 +173,8 @@ impl Case {
         }
         recording.surroundings(&mut work.buffers, &images);
         if !is_main || waiting.is_some() {
-            // The main thread; the holders of what it waits for; where that is unknown, all, as any of them may.
+            // Writes the main thread and the holders of the lock, too. If no holder is known, writes all threads: any
+            // of them may be one.
             let (own, installed) = (Thread::current(), self.installed);
             let wanted = |thread: Thread| {
                 let beside = !is_main && (thread.is_main() || thread == installed);
@@ -253,12 +256,12 @@ impl Watcher for StallRecorder {
             Some(case) => {
                 case.take(work, at);
                 if case.sampler.stack().is_none() {
-                    // On a machine under load it may not have had the CPU to answer.
+                    // Under load the thread may not have got the CPU to answer.
                     case.take(work, at);
                 }
                 let waiting = case.vote(at);
                 if case.shared.passes(case.sampler.samples.heaviest()) {
-                    // A folder that takes no report now may take the next one: nothing is kept.
+                    // An error ends this report alone: the folder may take the next one.
                     case.open = case.begin(work, info, waiting).ok();
                 }
             }

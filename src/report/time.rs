@@ -13,19 +13,19 @@
 
 use std::time::{Duration, SystemTime};
 
-/// Nanoseconds since the Unix epoch as a time. Exact, and signal-safe.
+/// Converts nanoseconds since the Unix epoch to a time, exactly. Signal-safe.
 pub(crate) fn wall(nanoseconds: u64) -> SystemTime {
     let since = Duration::from_nanos(nanoseconds);
     let time = SystemTime::UNIX_EPOCH.checked_add(since);
     time.unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// Nanoseconds since the Unix epoch; 0 for a time before it. Signal-safe.
+/// Converts a time to nanoseconds since the Unix epoch; 0 for a time before it. Signal-safe.
 pub(crate) fn since_epoch(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, nanos)
 }
 
-/// Nanoseconds, at most as many as 64 bits can hold: 584 years. Signal-safe.
+/// Converts a duration to nanoseconds, [`u64::MAX`] (584 years) at most. Signal-safe.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Sending what earlier launches left: each report once, whatever other process sends from the same folder.
+//! Sends the reports of earlier launches, each once, even if other processes send from the same folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,9 +41,9 @@ pub struct Sent {
 /// Calls `each` with each report that earlier launches left in `directory`, oldest first, and does with it what
 /// the answer asks for.
 ///
-/// While `each` has a report, no other call of `send` has it, in this process or in another, and this
-/// process does not remove it to keep to its limits. A process that dies in the middle leaves the report for
-/// the next call: a receiver knows one that arrived twice by [`Head::id`](crate::report::Head::id).
+/// While `each` has a report, no other call of `send` has it, in this process or in another, and this process does
+/// not remove it to keep to its limits. A process that dies in the middle leaves the report for the next call. A
+/// receiver recognizes a report that arrives twice by [`Head::id`](crate::report::Head::id).
 ///
 /// Not for the watched thread if `each` uses a network, and not for signal handlers.
 ///
@@ -73,7 +73,7 @@ pub fn send(
     mut each: impl FnMut(&StoredReport) -> Answer,
 ) -> io::Result<Sent> {
     let mut sent = Sent::default();
-    let mut failed = None;
+    let mut first_error = None;
     let mut stopped = false;
     let Some(folder) = super::open(directory.as_ref())? else {
         return Ok(sent);
@@ -104,19 +104,22 @@ pub fn send(
         };
         if let Err(error) = done {
             let path = stored.path().display();
-            failed =
-                failed.or_else(|| Some(io::Error::new(error.kind(), format!("{path}: {error}"))));
+            first_error = first_error
+                .or_else(|| Some(io::Error::new(error.kind(), format!("{path}: {error}"))));
         }
     }
-    failed.map_or(Ok(sent), Err)
+    match first_error {
+        Some(error) => Err(error),
+        None => Ok(sent),
+    }
 }
 
-/// The report's lock, while it is there and free.
+/// Locks a report; returns `None` if it is gone, or if another sender has the lock.
 pub(super) fn take(folder: &Directory, report: &StoredReport) -> Option<impl Drop> {
     let open = |flags| folder.open_own(report.name(), flags).ok();
-    // One that may only be read can be locked where the file system has flock(2).
+    // A file that may only be read can be locked on a file system with flock(2).
     let file = open(O_RDWR).or_else(|| open(O_RDONLY))?;
-    // Another sender may have removed it between the two.
+    // Another sender may have removed it between the open and the lock.
     (descriptors::try_lock(&file) && folder.is_at(report.name(), &file)).then_some(file)
 }
 

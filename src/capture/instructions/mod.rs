@@ -1,5 +1,5 @@
-//! Instructions of either architecture, each lifted once: the registers and the memory that it changes, and what runs
-//! next. Signal-safe, all of this module.
+//! Instructions of both architectures, lifted: the registers and the memory that one changes, and the instruction
+//! after it. Signal-safe throughout.
 
 mod arm64;
 mod encoding;
@@ -17,7 +17,7 @@ pub(crate) struct Instruction {
     pub(crate) length: u64,
     /// Its effects, in their order.
     pub(crate) ops: [Op; 2],
-    /// Bits of the other registers that it may write, whose values are not known then.
+    /// Mask of further registers that it may write, with values that are not known.
     pub(crate) clobbers: u32,
     pub(crate) next: Successor,
 }
@@ -28,9 +28,10 @@ pub(crate) enum Op {
     Nothing,
     /// Writes a register.
     Set(u8, Written),
-    /// Loads one word, or two that lie side by side.
+    /// Loads one word, or two adjacent ones.
     Load([Option<u8>; 2], MemoryOperand),
-    /// Stores `bytes`: one register or two side by side, or other values. The address may not be known.
+    /// Stores `bytes` bytes: one register, two adjacent ones, or other values. `to` is `None` if the address is not
+    /// known.
     Store {
         from: [Option<u8>; 2],
         to: Option<MemoryOperand>,
@@ -38,7 +39,7 @@ pub(crate) enum Op {
     },
     /// Compares two registers.
     Compare(u8, u8),
-    /// Something else: to memory, or to the state of the processor.
+    /// Has another effect, on memory or on the state of the processor.
     Other,
 }
 
@@ -46,7 +47,7 @@ pub(crate) enum Op {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
     Number(u64),
-    /// An address counted from the instruction's own.
+    /// An address relative to the instruction's.
     PcRelative(u64),
     /// A register and a number.
     Sum(u8, i64),
@@ -56,7 +57,7 @@ pub(crate) enum Written {
         keep: u64,
         set: u64,
     },
-    /// Of two registers.
+    /// The result of an operation on two registers.
     Of(Operation, u8, u8),
 }
 
@@ -78,23 +79,23 @@ pub(crate) struct MemoryOperand {
 /// The instruction that runs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Successor {
-    /// The one behind it.
+    /// The one after it in memory.
     Behind,
-    /// The one behind it, unless the callee does not return; with the callee, if it is called directly.
+    /// The one after it in memory, if the callee returns. Has the callee's address if the call is direct.
     Call(Option<u64>),
-    /// The one there.
+    /// The one at this address.
     Jump(u64),
-    /// The one there, or the one behind it.
+    /// The one at `to`, or the one after it in memory.
     Branch { to: u64, unless_equal: bool },
-    /// The one at pc, which it writes: in the function by a table, or out of it.
+    /// The one at an address that it computes: within the function by a jump table, or outside.
     ByPc,
-    /// The one at pc, where the function was called.
+    /// The one after the call of the function.
     Return,
-    /// None of the function.
+    /// None: it traps or halts.
     Stop,
 }
 
-/// Lifts the instruction at the beginning of `code`, which lies at `at`; `None` if it is not valid or cut short.
+/// Lifts the instruction at the start of `code`, whose address is `at`. Returns `None` if it is invalid or cut short.
 pub(crate) fn lift(arch: Arch, code: &[u8], at: u64) -> Option<Instruction> {
     match arch {
         Arch::X86_64 => x86_64::lift(code, at),
@@ -103,7 +104,7 @@ pub(crate) fn lift(arch: Arch, code: &[u8], at: u64) -> Option<Instruction> {
 }
 
 impl Instruction {
-    /// Without any effect.
+    /// Creates an instruction without effects.
     fn new(length: u64, next: Successor) -> Instruction {
         Instruction {
             length,
@@ -124,7 +125,7 @@ impl Instruction {
             })
     }
 
-    /// Returns the register and the address, if it points a register there.
+    /// Returns a register that it sets to an address relative to its own, and that address.
     pub(crate) fn points_to(&self) -> Option<(u8, u64)> {
         match self.ops[0] {
             Op::Set(register, Written::PcRelative(to)) => Some((register, to)),
@@ -132,7 +133,7 @@ impl Instruction {
         }
     }
 
-    /// Returns the register from which it copies another one.
+    /// Returns the register that it copies to `register`.
     pub(crate) fn copies_to(&self, register: u8) -> Option<u8> {
         match self.ops[0] {
             Op::Set(to, Written::Sum(from, 0)) if to == register && from != to => Some(from),

@@ -1,4 +1,4 @@
-//! Rules of frames in Mach-O images, whose compact unwind holds at calls alone.
+//! Unwind rules of frames in Mach-O images. Entries of compact unwind are valid at calls only.
 
 use super::{Unwinder, Walk};
 use crate::capture::cfi;
@@ -10,8 +10,8 @@ use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule, RuleSource};
 
 impl Walk<'_, dyn Memory + '_> {
-    /// The rule at an address (svma) where the state stands: tables say what holds at calls; where
-    /// a thread was stopped elsewhere, and where tables are silent, the code decides.
+    /// The rule of the present frame, at an address (svma). At calls the tables decide. The instructions decide where
+    /// a thread was stopped elsewhere, and where no table has the address.
     #[cold]
     pub(super) fn rule_of_mach_o(&mut self, image: &LoadedImage, svma: u64) -> (Rule, RuleSource) {
         if image.is_signal_trampoline(svma, self.arch) {
@@ -22,12 +22,13 @@ impl Walk<'_, dyn Memory + '_> {
             return rule;
         }
         let body = by_row.or_else(|| self.compact_rule(image, svma));
-        // A call of a piece of the prologue is made before the frame is there that tables speak of.
-        let behind = match self.arch {
+        // A prologue may call a part of itself that was outlined. The frame that tables describe is not there yet at
+        // that call.
+        let next_code = match self.arch {
             Arch::Arm64 => image.instructions(self.state.pc, 4).unwrap_or_default(),
             Arch::X86_64 => &[],
         };
-        let in_body = !self.state.exact && !flow::gives_link_back(behind);
+        let in_body = !self.state.exact && !flow::gives_link_back(next_code);
         if let Some(rule) = body
             && in_body
         {
@@ -57,18 +58,19 @@ impl Walk<'_, dyn Memory + '_> {
         (rule, RuleSource::Instructions)
     }
 
-    /// x86_64: the same, where no table knows the code. Assembly has labels within its functions, some of which
-    /// are listed as functions: a way from the beginning of one before leads there, and not from the label, or
-    /// from there more is taken down than was put up.
-    fn rule_of_label(&mut self, image: &LoadedImage, code: Code<'_>, own: (Rule, bool)) -> Rule {
-        /// Most labels that are tried.
+    /// The rule at x86_64 code that no table has. Assembly has labels within its functions, and symbol tables list
+    /// some of them as functions. The start of `code` may be such a label if no path from it leads to the address, or
+    /// if its code pops more than it pushed. Then the rule is that of a path from the start of a function before it.
+    fn rule_of_label(&mut self, image: &LoadedImage, code: Code<'_>, label: (Rule, bool)) -> Rule {
+        /// Most functions before the label that are tried.
         const LABELS: usize = 4;
-        if own.1 && !self.unwinder.follower.takes_down_more(code) {
-            return own.0;
+        let (rule, followed) = label;
+        if followed && !self.unwinder.follower.takes_down_more(code) {
+            return rule;
         }
         let mut whole = code;
         for _ in 0..LABELS {
-            let Some((before, both)) = image.with_before(whole) else {
+            let Some((before, joined)) = image.with_before(whole) else {
                 break;
             };
             let start = before.start;
@@ -76,16 +78,16 @@ impl Walk<'_, dyn Memory + '_> {
             if row.is_some() || self.compact_rule(image, start).is_some() {
                 break;
             }
-            whole = both;
+            whole = joined;
             let (rule, followed) = self.rule_by_code(image, whole, None, None);
             if followed {
                 return rule;
             }
         }
-        own.0.guessed()
+        rule.guessed()
     }
 
-    /// The rule that an entry of `__unwind_info` has for an address (svma).
+    /// Returns the rule of the entry of `__unwind_info` for an address (svma).
     fn compact_rule(&mut self, image: &LoadedImage, svma: u64) -> Option<(Rule, RuleSource)> {
         match image.compact(svma, self.arch, &mut self.unwinder.scratch) {
             Compact::Body(rule, source) => Some((rule, source)),
@@ -93,18 +95,18 @@ impl Walk<'_, dyn Memory + '_> {
         }
     }
 
-    /// The rule that call frame information has for an address (svma), and where it is from.
+    /// Returns the rule of call frame information for an address (svma), and its source.
     fn rule_of_row(&mut self, image: &LoadedImage, svma: u64) -> Option<(Rule, RuleSource)> {
         let Unwinder {
             context, scratch, ..
         } = &mut *self.unwinder;
         let cfi = image.cfi.as_ref()?;
-        let word = cfi.rule(svma, self.arch, context, scratch)?;
-        Some((word.rule(), word.source()))
+        let entry = cfi.rule(svma, self.arch, context, scratch)?;
+        Some((entry.rule(), entry.source()))
     }
 
-    /// The rule where the state stands in a function's code, and whether a way from its beginning leads
-    /// there. `row` is what call frame information holds, `body` what any table does.
+    /// Returns the rule at pc by the instructions of its function, and true if a path from the function's start leads
+    /// to pc. `row` is the rule of call frame information, `body` the rule of any table.
     fn rule_by_code(
         &mut self,
         image: &LoadedImage,
@@ -119,7 +121,7 @@ impl Walk<'_, dyn Memory + '_> {
         match (followed, row) {
             (Some((rule, RuleConfidence::Followed)), _) => return (rule, true),
             (Some((rule, RuleConfidence::Either)), _) => return (rule.guessed(), false),
-            // Without a table either, the way there is not known.
+            // There is no table either: the path to pc is not known.
             (Some((rule, _)), None) if body.is_none() => return (rule.guessed(), false),
             (Some((rule, _)), None) => return (rule, false),
             (Some((rule, RuleConfidence::Body)), Some(_)) if !rows => return (rule, false),
@@ -128,12 +130,16 @@ impl Walk<'_, dyn Memory + '_> {
                 if from == Some(row) {
                     return (rule, false);
                 }
-                // A table that has rows for the middle of epilogues knows better, but not one by
-                // which the frame pointer is the frame's when it is the caller's already.
-                let given_back = from
-                    .filter(|_| is_by_fp(row))
-                    .and_then(|from| flow::behind_epilogue(code, block, from, pc));
-                if let Some(rule) = given_back.or((!rows).then_some(rule)) {
+                // A row for the middle of an epilogue is more exact than the code, unless it counts from a frame
+                // pointer that is the caller's again.
+                let after_restore = match from {
+                    Some(from) if is_by_fp(row) => flow::behind_epilogue(code, block, from, pc),
+                    _ => None,
+                };
+                if let Some(rule) = after_restore {
+                    return (rule, false);
+                }
+                if !rows {
                     return (rule, false);
                 }
             }
@@ -142,8 +148,7 @@ impl Walk<'_, dyn Memory + '_> {
         (body.unwrap_or(Rule::Nothing), false)
     }
 
-    /// Returns true if the rows of a function hold at its calls only, and not at each instruction: then they are wrong
-    /// where it returns.
+    /// Returns true if the rows of a function are valid at its calls only. Such rows are wrong at its return.
     fn is_of_calls_alone(&mut self, image: &LoadedImage, code: Code<'_>) -> bool {
         let returns = match self.arch {
             Arch::X86_64 => Rule::frame(Base::Sp, 8, Some(-8), None),
@@ -159,8 +164,8 @@ impl Walk<'_, dyn Memory + '_> {
         self.rule_of_row(image, svma).map(|(rule, _)| rule)
     }
 
-    /// Returns true if a row counts the CFA from a register that no call preserves: such a row is of that one
-    /// instruction, as in a loop that moves sp down page by page.
+    /// Returns true if a row counts the CFA from a register that calls do not preserve. Such a row is valid at that
+    /// instruction alone, such as in a loop that moves sp down page by page.
     fn is_by_scratch(&mut self, image: &LoadedImage, svma: u64) -> bool {
         let row = image
             .cfi
@@ -172,7 +177,7 @@ impl Walk<'_, dyn Memory + '_> {
         })
     }
 
-    /// Returns true if the rule of the last frame given is not that of a row.
+    /// Returns true if the last frame was left by a rule that is not its row's.
     pub(super) fn is_without_row(&mut self, image: Option<u32>) -> bool {
         let images = self.images;
         let Some(image) = image.and_then(|index| images.get(index)) else {
@@ -196,7 +201,7 @@ mod tests {
     const BASE: u64 = 0x5000_0000;
     const CALLER: u64 = BASE + 0x300;
 
-    /// Returns the second frame of a walk in an image whose code no table covers: at `pc`, with that stack pointer; the
+    /// Walks from `pc` with the stack pointer `sp`, in an image without tables, and returns the second frame. The
     /// return address is at 0x1018.
     fn second(code: &[u8], starts: &[u8], pc: u64, sp: u64) -> Option<(u64, Found)> {
         let image = image(Arch::X86_64, BASE, 0x100, code.to_vec()).with_function_starts(starts);
@@ -229,7 +234,7 @@ mod tests {
             let found = second(&code, &[0x80, 0x02, 0x0c, 0], pc, sp);
             assert_eq!(found, caller, "{pc:#x}");
         }
-        // Alone it takes down what it has not put up: nothing is certain.
+        // Without the code before it, the label pops what it did not push: the frame is not certain.
         let alone = second(&code[12..], &[0x80, 0x02, 0], 0x100, 0x1018);
         assert_ne!(alone, caller);
         assert!(alone.is_none_or(|(_, found)| found != Found::UnwindInfo));

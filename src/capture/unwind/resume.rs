@@ -1,4 +1,4 @@
-//! Leaving a frame to an instruction that is about to run: what a signal interrupted, and where code is about to jump
+//! Leaves a frame to an instruction that is about to run: the one that a signal interrupted, or the target of a jump
 //! that restores another frame's registers.
 
 use super::{Walk, end_of};
@@ -8,7 +8,8 @@ use crate::capture::registers::{Arch, Registers};
 use crate::report::model::{Found, WalkEnd};
 
 impl Walk<'_, dyn Memory + '_> {
-    /// Leaves the handler to the code that the signal interrupted, as the kernel of the image's system saves it.
+    /// Leaves a signal handler to the code that the signal interrupted. Darwin's kernel saved its registers if the
+    /// image is Mach-O, else Linux's did.
     #[cold]
     pub(super) fn leave_handler(&mut self, image: Option<u32>) -> Result<(), WalkEnd> {
         let is_mach_o = image
@@ -21,21 +22,22 @@ impl Walk<'_, dyn Memory + '_> {
         }
     }
 
-    /// From the registers that the kernel has put on the stack of a handler.
+    /// Leaves a handler by the registers that Linux saved on its stack.
     ///
     /// Source: `struct rt_sigframe` in arch/x86/include/asm/sigframe.h (the stack pointer is at
     /// its `ucontext` once the handler has returned) and arch/arm64/kernel/signal.c (the stack
     /// pointer is at its `siginfo`, 128 bytes before); asm/sigcontext.h for what is inside.
     #[cold]
     pub(super) fn leave_by_signal_frame(&mut self) -> Result<(), WalkEnd> {
-        const X86_64: [usize; 17] = [8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16];
+        /// DWARF's numbers of the registers, in the kernel's order.
+        const NUMBERS: [usize; 17] = [8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16];
         let arch = self.arch;
         let sp = self.state.sp;
         let mut registers = Registers::new(arch);
         let mut read = |offset: u64| self.memory.read(sp.wrapping_add(offset)).map_err(end_of);
         match arch {
             Arch::X86_64 => {
-                for (number, at) in X86_64.into_iter().zip((40u64..).step_by(8)) {
+                for (number, at) in NUMBERS.into_iter().zip((40u64..).step_by(8)) {
                     registers.set(number, read(at)?);
                 }
             }
@@ -48,21 +50,24 @@ impl Walk<'_, dyn Memory + '_> {
         self.resume(registers)
     }
 
-    /// From the registers that Darwin's kernel has put on the stack of a handler.
+    /// Leaves a handler by the registers that Darwin's kernel saved on its stack.
     ///
-    /// Behind where the trampoline's own frame ends lie a `siginfo_t` and a `ucontext_t`, at places
-    /// that differ between processors and releases. The `ucontext_t` is known by its last two words,
-    /// the size of the `mcontext_t` and its address, which is right behind.
+    /// Above the trampoline's own frame are a `siginfo_t` and a `ucontext_t`, at offsets that differ between
+    /// processors and releases. The `ucontext_t` is recognized by its last two words: the size and the address of the
+    /// `mcontext_t`, which follows it.
     ///
     /// Source: sys/_types/_ucontext64.h, mach/arm/_structs.h and mach/i386/_structs.h (an exception
     /// state of 16 bytes, then the thread's state).
     #[cold]
     fn leave_by_mach_context(&mut self) -> Result<(), WalkEnd> {
-        /// Distances that are searched: from the stack pointer, in words, and from the `ucontext_t`, in bytes.
+        /// Most words above the stack pointer that are searched for the `ucontext_t`.
         const WORDS: u64 = 128;
-        const BEHIND: u64 = 256;
+        /// Most bytes from the `ucontext_t` to the `mcontext_t`.
+        const DISTANCE: u64 = 256;
+        /// Sizes of an `mcontext_t`.
         const SIZES: std::ops::RangeInclusive<u64> = 512..=8192;
-        const X86_64: [usize; 17] = [0, 3, 2, 1, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+        /// DWARF's numbers of the registers, in the order of `x86_thread_state64_t`.
+        const NUMBERS: [usize; 17] = [0, 3, 2, 1, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
         let (arch, sp) = (self.arch, self.state.sp);
         let memory = &mut self.memory;
         let mut word = |at: u64| memory.read(at).map_err(end_of);
@@ -73,7 +78,7 @@ impl Walk<'_, dyn Memory + '_> {
         {
             // uc_link, uc_mcsize, uc_mcontext
             let states = word(at.wrapping_add(48))?;
-            if (56..BEHIND).contains(&states.wrapping_sub(at))
+            if (56..DISTANCE).contains(&states.wrapping_sub(at))
                 && SIZES.contains(&word(at.wrapping_add(40))?)
                 && word(at.wrapping_add(32))? == 0
             {
@@ -86,7 +91,7 @@ impl Walk<'_, dyn Memory + '_> {
         let mut read = |index: u64| word(state.wrapping_add(index.wrapping_mul(8)));
         match arch {
             Arch::X86_64 => {
-                for (number, index) in X86_64.into_iter().zip(0u64..) {
+                for (number, index) in NUMBERS.into_iter().zip(0u64..) {
                     registers.set(number, read(index)?);
                 }
             }
@@ -100,16 +105,17 @@ impl Walk<'_, dyn Memory + '_> {
         self.resume(registers)
     }
 
-    /// Goes on at an instruction that was about to run, with all registers.
+    /// Continues the walk at an instruction that was about to run; all registers are known.
     fn resume(&mut self, registers: Registers) -> Result<(), WalkEnd> {
         if registers.sp() <= self.state.sp {
             self.count_switch()?;
         }
-        self.go_on(registers, u64::MAX);
+        self.set_frame(registers, u64::MAX);
         Ok(())
     }
 
-    fn go_on(&mut self, registers: Registers, known: u64) {
+    /// Makes `registers` those of the next frame. `known` is a mask of the registers whose values are known.
+    fn set_frame(&mut self, registers: Registers, known: u64) {
         self.state.set_all(registers);
         self.state.known = known;
         self.state.uncertain = 0;
@@ -117,8 +123,8 @@ impl Walk<'_, dyn Memory + '_> {
         self.state.exact = true;
     }
 
-    /// Leaves the frame to the one that the code at pc restores: the next frame is the one that it will go on in, at
-    /// the very instruction. If that is not known the walk ends.
+    /// Leaves the frame to the one whose registers the code at pc restores. The walk continues at the target of the
+    /// jump, and ends if the target is not known.
     #[cold]
     pub(super) fn leave_by_jump_target(&mut self, image: Option<u32>) -> Result<(), WalkEnd> {
         let images = self.images;
@@ -143,13 +149,13 @@ impl Walk<'_, dyn Memory + '_> {
         if sp < self.state.sp {
             self.count_switch()?;
         }
-        self.go_on(registers, known);
+        self.set_frame(registers, known);
         self.state.pc = pc;
         Ok(())
     }
 
-    /// Returns true if the instructions at pc are those by which a handler returns to the kernel and no unwind
-    /// information says so: `mov $15, %rax; syscall` and `mov x8, #139; svc #0`.
+    /// Returns true if pc is at the instructions by which a signal handler returns to the kernel: `mov $15, %rax;
+    /// syscall` or `mov x8, #139; svc #0`. Finds trampolines that have no unwind information.
     pub(super) fn is_signal_trampoline(&self, image: Option<u32>) -> bool {
         let pc = self.state.pc;
         let code = image
@@ -173,7 +179,8 @@ mod tests {
     const BASE: u64 = 0x5000_0000;
     const STACK: u64 = 0x7000;
 
-    /// Frames of a walk that stands in the trampoline at 0x100, whose stack is this: pc and how found.
+    /// Walks over `stack` from the trampoline at 0x100. Returns the pc of each frame and how it was found, and the
+    /// end.
     fn walk(arch: Arch, stack: &[u64]) -> (Vec<(u64, Found)>, Option<WalkEnd>) {
         let image = image(arch, BASE, 0, vec![0; 0x1000])
             // Functions at 0x100 and 0x140.
@@ -190,8 +197,8 @@ mod tests {
         (frames, walk.end())
     }
 
-    /// The layout of sys/_types/_ucontext64.h, behind a `siginfo_t` of 104 bytes and a frame of 32; the thread's state
-    /// is all numbers, except pc and sp.
+    /// A frame of 32 bytes, a `siginfo_t` of 104, and a context as in sys/_types/_ucontext64.h. The registers in it
+    /// are 1, 2, 3 and so on, except pc and sp.
     fn stack(pc: usize, sp: usize, count: usize) -> Vec<u64> {
         let mut words = vec![0x1111; 4 + 13];
         let context = words.len() as u64;

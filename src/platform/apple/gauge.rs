@@ -7,31 +7,31 @@ pub use crate::platform::surface::{Blocked, Holder, Waits};
 /// `P_TRACED` in `p_flag` (sys/proc.h).
 const P_TRACED: i32 = 0x800;
 
-/// Reads the state of one thread by its port, to which it holds a reference of its own: the name
-/// can't come to stand for another thread meanwhile.
+/// Reads the state of one thread by its port. It holds a reference to the port, so that the port's name is not reused
+/// for another thread.
 #[derive(Debug)]
 pub struct ThreadGauge {
     port: u32,
 }
 
 impl ThreadGauge {
-    /// For the thread whose port has this name.
+    /// Creates a gauge of the thread whose port has this name.
     pub fn open(port: i32) -> ThreadGauge {
         const SEND: u32 = 0; // MACH_PORT_RIGHT_SEND (mach/port.h)
-        // SAFETY: takes names only; of a name that is gone the readings are unknown.
+        // SAFETY: the call takes names only. If the name is gone, all readings are unknown.
         unsafe { mach2::mach_port::mach_port_mod_refs(task::own(), port as u32, SEND, 1) };
         ThreadGauge { port: port as u32 }
     }
 
-    /// For one of many threads.
+    /// Creates a gauge of one of many threads. The same as [`ThreadGauge::open`] here; Linux opens no files for it.
     pub fn unopened(port: i32) -> ThreadGauge {
         ThreadGauge::open(port)
     }
 
-    /// For the calling thread.
+    /// Creates a gauge of the calling thread.
     pub fn current() -> ThreadGauge {
         ThreadGauge {
-            // SAFETY: no arguments; the reference that it gives is this gauge's.
+            // SAFETY: no arguments. The gauge owns the reference that it returns.
             port: unsafe { mach2::mach_init::mach_thread_self() },
         }
     }
@@ -94,10 +94,10 @@ impl ThreadGauge {
 /// Source: Apple's Technical Q&A QA1361.
 pub fn is_debugged() -> bool {
     // `kp_proc.p_flag` lies at 32 (sys/proc.h).
-    let mut facts = [0u8; 648];
-    let known = task::kinfo(&mut facts);
-    let flags = facts.get(32..36).and_then(|word| word.try_into().ok());
-    known && flags.map_or(0, i32::from_le_bytes) & P_TRACED != 0
+    let mut kinfo = [0u8; 648];
+    let is_read = task::kinfo(&mut kinfo);
+    let flags = kinfo.get(32..36).and_then(|word| word.try_into().ok());
+    is_read && flags.map_or(0, i32::from_le_bytes) & P_TRACED != 0
 }
 
 impl Drop for ThreadGauge {
@@ -107,17 +107,17 @@ impl Drop for ThreadGauge {
 }
 
 impl Blocked {
-    /// As on Linux; never known here.
+    /// Returns the place where a thread is blocked; never known here.
     pub fn of(_thread: crate::platform::Thread) -> Option<Blocked> {
         None
     }
 
-    /// As on Linux; never known here.
+    /// Returns the name of the system call; never known here.
     pub fn call_name(&self) -> Option<&'static str> {
         None
     }
 
-    /// As on Linux; never known here.
+    /// Returns the holder of the lock that the thread waits for; never known here.
     pub fn holder(self) -> Option<Holder> {
         None
     }

@@ -6,7 +6,7 @@ use super::task;
 use crate::platform::forked::OnceAProcess;
 pub use crate::platform::surface::ThreadProgress;
 
-/// One thread of this process: the system's id and its port's name. The id is never used again; the name may be.
+/// One thread of this process: the system's id and its port's name. The id is never reused; the name may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Thread {
     id: u64,
@@ -39,7 +39,7 @@ impl Thread {
         }
     }
 
-    /// Looks for it: the calling one, or the first of the list.
+    /// Finds the main thread: the calling one, or the first in the kernel's list.
     fn first() -> Option<Thread> {
         // SAFETY: no arguments.
         if unsafe { libc::pthread_main_np() } == 1 {
@@ -48,10 +48,10 @@ impl Thread {
         // The kernel lists threads in the order in which they began.
         let mut first = [Thread { id: 0, port: 0 }];
         list(&mut first);
-        Some(first[0]).filter(|first| first.id != 0)
+        (first[0].id != 0).then_some(first[0])
     }
 
-    /// From the system's id; a thread that is not there has no port.
+    /// Returns the thread of the system's id. Its port is 0 if there is no such thread.
     pub fn from_id(id: u64) -> Thread {
         let mut found = Thread { id, port: 0 };
         each(|thread| {
@@ -62,7 +62,7 @@ impl Thread {
         found
     }
 
-    /// The thread of a port's name; the id is 0 once it has ended.
+    /// Returns the thread of a port's name. The id is 0 once it has ended.
     pub(super) fn from_port(port: u32) -> Thread {
         let id = task::thread_id(port).unwrap_or(0);
         Thread { id, port }
@@ -88,13 +88,13 @@ impl Thread {
         self == Thread::main()
     }
 
-    /// Its name, cut at 32 bytes; its length is the result.
+    /// Copies its name, cut at 32 bytes, and returns the name's length.
     pub fn name(self, buffer: &mut [u8; 32]) -> usize {
-        let Some(facts) = task::extended(self.port) else {
+        let Some(info) = task::extended(self.port) else {
             return 0;
         };
         let mut length = 0usize;
-        for (slot, byte) in buffer.iter_mut().zip(facts.pth_name) {
+        for (slot, byte) in buffer.iter_mut().zip(info.pth_name) {
             if byte == 0 {
                 break;
             }
@@ -104,14 +104,13 @@ impl Thread {
         length
     }
 
-    /// Counters that change when the thread runs; `None` if the kernel does
-    /// not say.
+    /// Returns counters that change when the thread runs; `None` if the kernel does not report them.
     pub fn progress(self) -> Option<ThreadProgress> {
         const RUNNING: i32 = 1; // TH_STATE_RUNNING (mach/thread_info.h)
-        let facts = task::extended(self.port)?;
+        let info = task::extended(self.port)?;
         Some(ThreadProgress {
-            running: facts.pth_run_state == RUNNING,
-            cpu: facts.pth_user_time.saturating_add(facts.pth_system_time),
+            running: info.pth_run_state == RUNNING,
+            cpu: info.pth_user_time.saturating_add(info.pth_system_time),
             slices: 0,
         })
     }
@@ -120,8 +119,8 @@ impl Thread {
 /// Lists the threads of this process into `into` and returns how many there are. They may be more than there was room
 /// for.
 ///
-/// Never call it while a thread is suspended. The kernel maps the list into this task; it is unmapped, and
-/// every reference given up, before this returns.
+/// Never call it while a thread is suspended. The kernel maps the list into this task; it is unmapped, and every
+/// reference released, before this returns.
 pub fn list(into: &mut [Thread]) -> usize {
     let mut listed = 0usize;
     each(|thread| {

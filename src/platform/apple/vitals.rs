@@ -1,4 +1,5 @@
-//! Gauges of the process and the machine, by Mach calls and `sysctl`, and the machine's name. Signal-safe, but for the name.
+//! Gauges of the process and the machine, by Mach calls and `sysctl`, and the machine's name. Signal-safe, except for
+//! the name.
 
 use std::ffi::CStr;
 
@@ -8,7 +9,7 @@ use super::task;
 use crate::platform::clock;
 pub use crate::platform::surface::{MemoryGroup, MemoryUse, System, major_faults, uptime};
 
-/// Nothing is kept for them: names of ports mean nothing in a child of `fork`.
+/// Keeps nothing open: names of ports are not valid in a child of `fork`.
 #[derive(Debug)]
 pub struct VitalsFiles;
 
@@ -32,12 +33,12 @@ const HOST_VM_INFO64: i32 = 4;
 const HOST_VM_WORDS: usize = 38;
 
 impl VitalsFiles {
-    /// As on Linux.
+    /// Creates it; nothing is open.
     pub(crate) const fn new() -> VitalsFiles {
         VitalsFiles
     }
 
-    /// Looks up what is known from now on: the time of the start.
+    /// Looks up the start of the process, which [`uptime`] keeps.
     pub fn open(&self) {
         uptime();
     }
@@ -55,7 +56,7 @@ impl VitalsFiles {
             (code == KERN_SUCCESS).then_some(u64::from(high as u32) << 32 | u64::from(low as u32))
         };
         let mut total = [0; 8];
-        let known = value(c"hw.memsize", &mut total) == Some(8);
+        let known = sysctl(c"hw.memsize", &mut total) == Some(8);
         let page = self.page_size();
         // free, active, inactive (mach/vm_statistics.h): the inactive ones are easily freed.
         let device = self.host_words::<HOST_VM_WORDS>(HOST_VM_INFO64);
@@ -69,8 +70,7 @@ impl VitalsFiles {
         }
     }
 
-    /// Time for which the cores of the machine have worked and idled since boot, in ticks of the
-    /// kernel's.
+    /// Returns the kernel's ticks in which the machine's cores were busy, and idle, since boot.
     pub fn device_ticks(&self) -> Option<(u64, u64)> {
         // user, system, idle, nice
         let [user, system, idle, nice] = self.host_words::<4>(HOST_CPU_LOAD_INFO)?;
@@ -99,16 +99,16 @@ impl VitalsFiles {
     }
 }
 
-/// Time at which this process started, on the clock that goes on while the machine sleeps, nanoseconds.
+/// Time at which this process started, on the clock that includes sleep, nanoseconds.
 pub fn process_start() -> Option<u64> {
     // The kernel keeps the wall clock's time: `kp_proc.p_starttime` is a timeval and the first
     // field of `kinfo_proc` (sys/proc.h).
-    let mut facts = [0u8; 648];
-    if !task::kinfo(&mut facts) {
+    let mut kinfo = [0u8; 648];
+    if !task::kinfo(&mut kinfo) {
         return None;
     }
-    let seconds = u64::from_le_bytes(facts.get(..8)?.try_into().ok()?);
-    let micros = u32::from_le_bytes(facts.get(8..12)?.try_into().ok()?);
+    let seconds = u64::from_le_bytes(kinfo.get(..8)?.try_into().ok()?);
+    let micros = u32::from_le_bytes(kinfo.get(8..12)?.try_into().ok()?);
     let started = seconds
         .saturating_mul(1_000_000_000)
         .saturating_add(u64::from(micros) * 1000);
@@ -124,15 +124,15 @@ pub fn memory_group() -> Option<MemoryGroup> {
     None
 }
 
-/// Count of the processes that the kernel has killed because memory ran out; it does not report it.
+/// Count of the processes that the kernel has killed because memory ran out; not reported here.
 pub fn oom_kills() -> Option<u64> {
     None
 }
 
-/// Identifies this start of the machine. Source: `kern.bootsessionuuid`.
+/// Identifies the machine's present boot. Source: `kern.bootsessionuuid`.
 pub fn boot_id() -> Option<u128> {
     let mut text = [0; 64];
-    let length = value(c"kern.bootsessionuuid", &mut text)?;
+    let length = sysctl(c"kern.bootsessionuuid", &mut text)?;
     let text = std::str::from_utf8(text.get(..length)?).ok()?;
     u128::from_str_radix(&text.trim_end_matches('\0').replace('-', ""), 16).ok()
 }
@@ -140,11 +140,11 @@ pub fn boot_id() -> Option<u128> {
 /// Cores that are online.
 pub fn cores() -> Option<u64> {
     let mut word = [0; 4];
-    let known = value(c"hw.activecpu", &mut word) == Some(4);
+    let known = sysctl(c"hw.activecpu", &mut word) == Some(4);
     known.then(|| u64::from(u32::from_le_bytes(word)))
 }
 
-/// Queries the kernel. Allocates.
+/// Describes the system and the device. Allocates.
 pub fn describe() -> System {
     let name = if cfg!(target_os = "macos") {
         "macOS"
@@ -165,16 +165,16 @@ pub fn describe() -> System {
     }
 }
 
-/// A value of `sysctlbyname` that is a text.
+/// Reads a text by `sysctlbyname`.
 fn text(name: &CStr) -> Option<String> {
     let mut buffer = [0u8; 256];
-    let length = value(name, &mut buffer)?;
+    let length = sysctl(name, &mut buffer)?;
     let text = buffer.get(..length)?.split(|&byte| byte == 0).next()?;
     (!text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())
 }
 
-/// A value of `sysctlbyname`; how many bytes it has.
-fn value(name: &CStr, into: &mut [u8]) -> Option<usize> {
+/// Reads a value by `sysctlbyname` and returns its length in bytes.
+fn sysctl(name: &CStr, into: &mut [u8]) -> Option<usize> {
     let mut length = into.len();
     let errno = super::errno();
     // SAFETY: a C string; buffer and length are ours and live across the call.

@@ -27,7 +27,7 @@ impl Thread {
         Thread(unsafe { libc::getpid() })
     }
 
-    /// From the kernel's id.
+    /// Returns the thread with this id.
     pub fn from_id(id: u64) -> Thread {
         Thread(id as i32)
     }
@@ -37,7 +37,7 @@ impl Thread {
         self.0 as u64
     }
 
-    /// The same, as system calls take it.
+    /// The kernel's id, in the type that system calls take.
     pub fn tid(self) -> i32 {
         self.0
     }
@@ -55,12 +55,12 @@ impl Thread {
         known && !(self.is_main() && self.state() == Some(b'Z'))
     }
 
-    /// Returns true if it runs, or would if it had the CPU.
+    /// Returns true if it is running or ready to run.
     pub fn is_ready(self) -> bool {
         self.state() == Some(b'R')
     }
 
-    /// The kernel's letter for its state; `None` where that is unknown.
+    /// Returns the kernel's letter for its state; `None` if that is unknown.
     fn state(self) -> Option<u8> {
         state_in(read_task(self.0, "stat", &mut [0; 512]))
     }
@@ -69,8 +69,7 @@ impl Thread {
     pub fn name(self, buffer: &mut [u8; 32]) -> usize {
         let length = read_task(self.0, "comm", buffer).len();
         if length == 0 && self == Thread::current() {
-            // Without a file the kernel gives each thread its own.
-            // SAFETY: there is room for the 16 bytes that it writes.
+            // Without `/proc`, a thread can read its own name. SAFETY: there is room for the 16 bytes that it writes.
             unsafe { libc::prctl(libc::PR_GET_NAME, buffer.as_mut_ptr()) };
             return buffer.iter().position(|&byte| byte == 0).unwrap_or(0);
         }
@@ -78,7 +77,7 @@ impl Thread {
         read.strip_suffix(b"\n").unwrap_or(read).len()
     }
 
-    /// Returns true if a signal is pending for the thread, which blocks it. (While its handler runs, a signal is
+    /// Returns true if the thread blocks a signal that is pending for it. (While its handler runs, a signal is
     /// blocked but not pending.)
     pub fn withholds(self, signal: i32) -> bool {
         self.signals().is_some_and(|signals| {
@@ -143,13 +142,13 @@ impl ThreadSignals {
 /// for.
 pub fn list(into: &mut [Thread]) -> usize {
     let errno = super::errno();
-    /// True while a thread reads through the descriptor that is kept: its file offset is shared by all.
-    static BY_KEPT: AtomicBool = AtomicBool::new(false);
+    /// True while a thread reads through the descriptor that is kept open. All threads share its file offset.
+    static KEPT_IN_USE: AtomicBool = AtomicBool::new(false);
     let opened = descriptors::open(c"/proc/self/task", libc::O_RDONLY | libc::O_DIRECTORY);
     let mut folder = opened;
     if opened < 0
         && let Some(kept) = TASKS.get()
-        && !BY_KEPT.swap(true, Ordering::Acquire)
+        && !KEPT_IN_USE.swap(true, Ordering::Acquire)
     {
         folder = kept;
         // SAFETY: a plain call on an open descriptor.
@@ -193,14 +192,14 @@ pub fn list(into: &mut [Thread]) -> usize {
             // SAFETY: opened above, closed once.
             unsafe { libc::close(opened) };
         } else {
-            BY_KEPT.store(false, Ordering::Release);
+            KEPT_IN_USE.store(false, Ordering::Release);
         }
     }
     super::set_errno(errno);
     count
 }
 
-/// The letter of the state. Source: proc(5), `/proc/PID/stat`, the field behind the last `)`.
+/// Returns the letter of the state. Source: proc(5), `/proc/PID/stat`, the field after the last `)`.
 pub(super) fn state_in(stat: &[u8]) -> Option<u8> {
     let name_end = stat.iter().rposition(|&byte| byte == b')')?;
     stat.get(name_end.checked_add(2)?).copied()

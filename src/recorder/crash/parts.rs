@@ -1,4 +1,4 @@
-//! The parts of a crash report: what stands in each, and what becomes of a report of which one was cut off.
+//! The parts of a crash report: the contents of each, and the rest of a report after a fault cut one off.
 //!
 //! Signal-safe throughout.
 
@@ -19,7 +19,7 @@ use crate::trigger::panic::PanicNote;
 use crate::trigger::signal_names::{code_name, signal_name};
 use crate::trigger::terminate::Exception;
 
-/// A crash in unknown code waits at most so long for a fresh image table, nanoseconds.
+/// Longest time that a crash in unknown code waits for a new image table, nanoseconds.
 const REFRESH_WAIT: u64 = 50_000_000;
 
 /// A report while it is written.
@@ -30,9 +30,9 @@ pub(super) struct CrashReport<'a> {
     cause: Option<Cause>,
     images: ImagesGuard,
     cost: CaptureView<'static>,
-    /// Where the first part that was cut off stood.
+    /// The report's `cut`: the first part that a fault cut off.
     cut: Option<&'static str>,
-    /// True once a file of its own was to be made.
+    /// True once it was tried to create the report's own file.
     has_tried: bool,
 }
 
@@ -54,7 +54,7 @@ impl<'a> CrashReport<'a> {
         }
     }
 
-    /// Writes it. A part that is cut off before any of it stands is tried a second time.
+    /// Writes the report. A part that is cut off before it has written anything is tried a second time.
     pub fn write(&mut self) {
         for part in CrashPart::ALL {
             let before = self.length();
@@ -64,7 +64,7 @@ impl<'a> CrashReport<'a> {
                 };
                 self.cut = self.cut.or(Some(cut));
                 if let Some(recording) = &mut self.work.recording {
-                    // A section may be in the file that was not counted yet.
+                    // The file may have a section that was not counted yet.
                     recording.settle();
                 }
                 if self.length() != before {
@@ -72,7 +72,7 @@ impl<'a> CrashReport<'a> {
                 }
             }
         }
-        // Where that is cut off, too, the next launch closes what stands.
+        // If this is cut off, too, the next launch closes the file.
         self.close();
     }
 
@@ -91,13 +91,13 @@ impl<'a> CrashReport<'a> {
         }
     }
 
-    /// Begins it in a file of its own, or behind the launch's record where none can be made.
+    /// Begins the report in its own file, or after the launch's record if no file can be created.
     fn open(&mut self) {
         let kind = self.cause.insert(Cause::of(self.crashed)).kind();
         let CrashRecorder { facts, folder, .. } = self.recorder;
         let (buffers, stamp) = (&mut self.work.work.buffers, self.work.stamp);
         launch::crashes(folder, kind == EventKind::Panic);
-        // A sandbox may answer by a fault.
+        // In a sandbox this may fault.
         if !std::mem::replace(&mut self.has_tried, true) {
             let create = Folder::create_for_crash;
             let begun = Recording::begin_as(folder, create, facts, kind, buffers, stamp);
@@ -172,8 +172,8 @@ impl<'a> CrashReport<'a> {
         let Some(recording) = &mut self.work.recording else {
             return;
         };
-        let done = [self.crashed.thread, Thread::current()];
-        let others = |thread| !done.contains(&thread);
+        let written = [self.crashed.thread, Thread::current()];
+        let others = |thread| !written.contains(&thread);
         let (work, images) = (&mut self.work.work, &mut self.images);
         let tally = work.write_threads(recording, images, Renewals::none(), others);
         tally.add_to(&mut self.cost);
@@ -186,7 +186,7 @@ impl<'a> CrashReport<'a> {
         };
         let buffers = &mut self.work.work.buffers;
         if self.cut.is_some() {
-            // Frames that stand may name images that do not yet.
+            // Frames in the file may refer to images that are not in it yet.
             recording.images(buffers, &self.images);
         }
         let cut = self.cut.or(self.cost.cut);
@@ -196,13 +196,13 @@ impl<'a> CrashReport<'a> {
         if let Some(pending) = self.cause.as_ref().and_then(|cause| cause.panic)
             && is_whole
         {
-            // One death, one report: what the panic hook wrote is part of this one.
+            // This report contains the panic: the one that the panic hook wrote is removed.
             pending.remove_files(&self.recorder.folder);
         }
     }
 }
 
-/// Writes the thread that crashed, its images, and the main one; gives what unwinding cost. Signal-safe.
+/// Writes the thread that crashed, its images and the main image. Returns the cost of the capture. Signal-safe.
 fn thread(
     recording: &mut Recording,
     work: &mut Work,
@@ -210,8 +210,11 @@ fn thread(
     crashed: &Crashed,
 ) -> CaptureView<'static> {
     let mut named = [("", 0); 40];
-    let slots = crashed.registers.named().zip(&mut named);
-    let count = slots.map(|(one, slot)| *slot = one).count();
+    let mut count = 0usize;
+    for (register, slot) in crashed.registers.named().zip(&mut named) {
+        *slot = register;
+        count = count.saturating_add(1);
+    }
     let name = ThreadName::of(crashed.thread);
     let thread = ThreadView {
         crashed: true,
@@ -219,11 +222,11 @@ fn thread(
         registers: named.get(..count).unwrap_or_default(),
         ..view(crashed.thread, &name)
     };
-    // A library that was loaded since? The helper thread may call the loader, this one may not.
+    // A library may have been loaded since. Only the helper thread may call the loader.
     let renew = || {
         let is_renewed = Helper::refresh_within(REFRESH_WAIT);
         if !is_renewed {
-            // It may be in the loader's lock for good.
+            // The helper may never leave the loader's lock.
             crash::call();
         }
         is_renewed
@@ -236,7 +239,7 @@ fn thread(
     cost
 }
 
-/// Writes where the exception was thrown first, if that is known. Signal-safe.
+/// Writes the stack at which the exception was first thrown, if that is known. Signal-safe.
 fn thrown(
     recording: &mut Recording,
     buffers: &mut ReportBuffers,
@@ -249,16 +252,14 @@ fn thrown(
         return;
     }
     // Foundation walks by frame pointers (backtrace_from_fp(3)); all are return addresses.
-    let slots = frames.iter_mut().zip(stack);
-    let count = slots
-        .map(|(slot, &pc)| {
-            *slot = RawFrame {
-                pc,
-                found: Found::FramePointer,
-                image: RawFrame::NO_IMAGE,
-            }
-        })
-        .count();
+    for (slot, &pc) in frames.iter_mut().zip(stack) {
+        *slot = RawFrame {
+            pc,
+            found: Found::FramePointer,
+            image: RawFrame::NO_IMAGE,
+        };
+    }
+    let count = stack.len().min(frames.len());
     let frames = frames.get(..count).unwrap_or_default();
     recording.thrown(buffers, images, frames, exception.omitted());
 }

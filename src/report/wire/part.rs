@@ -37,7 +37,7 @@ pub(super) struct Part<'s> {
 }
 
 impl Part<'_> {
-    /// Bytes that `omitted` may take: they are held from the start, so that a gap is always recorded.
+    /// Most bytes of the field `omitted`. They are reserved from the start, so that a gap is always recorded.
     pub(super) const GAP: usize = (8 + 1 + 9 + 9) + 4;
 
     /// Returns true if not all of the section is written.
@@ -45,7 +45,7 @@ impl Part<'_> {
         self.stack.is_some() || self.skipped > 0
     }
 
-    /// Bytes that are for the field `omitted` alone.
+    /// Bytes reserved for the field `omitted`.
     pub(super) fn held(&self) -> usize {
         self.stack.map_or(0, |_| Part::GAP)
     }
@@ -57,7 +57,7 @@ pub(super) struct TrimmedStack<'s> {
     frames: &'s dyn Frames,
     /// Count of innermost frames that are written.
     inner: usize,
-    /// Frames from this index on.
+    /// Index of the first outermost frame that is written.
     outer: usize,
     /// The section's gap.
     pub(super) omitted: Option<Omitted>,
@@ -74,7 +74,7 @@ impl Frames for TrimmedStack<'_> {
     fn at(&self, index: usize) -> Option<(u64, Found, Option<u32>, Option<&str>)> {
         match index.checked_sub(self.inner) {
             None => self.frames.at(index),
-            Some(behind) => self.frames.at(self.outer.saturating_add(behind)),
+            Some(index) => self.frames.at(self.outer.saturating_add(index)),
         }
     }
 }
@@ -86,7 +86,7 @@ impl Serialize for TrimmedStack<'_> {
 }
 
 impl<'s> TrimmedStack<'s> {
-    /// All of it.
+    /// The whole stack.
     pub(super) fn whole(frames: &'s dyn Frames, omitted: Option<Omitted>) -> Self {
         TrimmedStack {
             frames,
@@ -97,7 +97,7 @@ impl<'s> TrimmedStack<'s> {
         }
     }
 
-    /// Nothing of it, and no gap.
+    /// No frames, and no gap.
     pub(super) fn none(frames: &'s dyn Frames, has_registers: bool) -> Self {
         TrimmedStack {
             inner: 0,
@@ -129,8 +129,10 @@ impl<'s> TrimmedStack<'s> {
                 inner = inner.saturating_add(1);
             }
         }
-        if let (Some(before), true) = (omitted, inner < outer) {
-            // A stack has room for one gap: grow it to take in the one that was there before.
+        if let Some(before) = omitted
+            && inner < outer
+        {
+            // A stack can have one gap only: it grows to include the earlier one.
             let at = usize::try_from(before.at).unwrap_or(usize::MAX).min(count);
             inner = inner.min(at);
             outer = outer.max(at);
@@ -152,13 +154,14 @@ impl<'s> TrimmedStack<'s> {
 }
 
 /// Returns true if all frames may fit into a section of `room` bytes.
-pub(super) fn may_fit(frames: &(impl Frames + ?Sized), mut room: usize) -> bool {
+pub(super) fn may_fit(frames: &(impl Frames + ?Sized), room: usize) -> bool {
+    let mut indices = 0..frames.len();
     frames.len() <= limits::FRAMES
-        && (0..frames.len()).all(|index| {
-            let rest = room.checked_sub(frame_len(frames, index));
-            room = rest.unwrap_or_default();
-            rest.is_some()
-        })
+        && indices
+            .try_fold(room, |room, index| {
+                room.checked_sub(frame_len(frames, index))
+            })
+            .is_some()
 }
 
 /// Bytes that frame `index` takes.

@@ -1,4 +1,4 @@
-//! The handler: a copy of the machine context and of the stack, and nothing else.
+//! The signal handler of captures. It copies the machine context and the stack.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,21 +12,21 @@ use crate::platform::clock::monotonic as now;
 use crate::platform::linux::entry::{HandlerStack, entry};
 use crate::platform::linux::{SI_QUEUE, SI_TKILL, context};
 
-/// In place of a slot's number: an alternate stack is offered, under the generation that follows.
+/// Stands in a signal's value for a slot's number: the signal offers an alternate stack of this generation.
 #[cfg(feature = "thread-stacks")]
 pub(super) const STACK_OFFER: u64 = 0xff;
 
-/// Handlers that run just now.
+/// Count of the handlers that are running.
 pub(super) static HANDLERS: AtomicU32 = AtomicU32::new(0);
 
 entry!(
-    /// Starts the handler of captures. Where there is no stack nobody answers.
+    /// Entry point of the handler of captures. Without a stack for [`answer`] the request is not answered.
     capture, answer, ["ret"], {}
 );
 
-/// The handler: a copy of the context and of the stack, and the work on it that the request brings.
+/// Handles a signal of captures: copies the context and the stack, and runs the request's work on them.
 ///
-/// Nothing here is kept at the thread pointer, which may be 0: neither `errno`, nor a canary of libc's.
+/// Uses nothing at the thread pointer, which may be 0: neither `errno` nor libc's stack canary.
 ///
 /// # Safety
 /// - The arguments are what the kernel gave for this signal.
@@ -56,7 +56,7 @@ unsafe extern "C-unwind" fn answer(
     unsafe { fill_in(slot, context.cast()) };
 }
 
-/// Answers the request in the slot of this generation, if it has not been taken back. Signal-safe.
+/// Answers the request in the slot, if it still has this generation and was not withdrawn. Signal-safe.
 ///
 /// # Safety
 /// - `context` is what the kernel gave to the handler that calls this.
@@ -68,7 +68,7 @@ pub(super) unsafe fn fill_in(
     if let Some((slot, generation)) = request {
         let requested = (generation << GENERATION) | REQUESTED;
         let copying = (generation << GENERATION) | COPYING;
-        // The stopper may mark itself as sleeping between the two tries; it never takes that back.
+        // The stopper may set WAITING between the two tries, and never clears it.
         let claimed = [
             (requested, copying),
             (requested | WAITING, copying | WAITING),
@@ -98,12 +98,12 @@ pub(super) unsafe fn fill_in(
     HANDLERS.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// The slot that the calling thread is to answer, and its generation, where the signal does not carry it.
-/// A signal that comes late answers the present request.
+/// Returns the slot that the calling thread is to answer, and its generation, for a signal that carries neither. A
+/// late signal answers the present request.
 pub(super) fn request_without_value() -> Option<(&'static CaptureSlot, u64)> {
     let this = Thread::current().tid();
     SLOT.iter().find_map(|slot| {
-        // In this order: a request to another thread first takes back the last one.
+        // The state is read first: a request to another thread withdraws the last one before it writes the thread.
         let state = slot.state.load(Ordering::Acquire);
         let is_requested =
             state & PHASE == REQUESTED && slot.thread.load(Ordering::Acquire) == this;

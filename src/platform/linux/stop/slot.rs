@@ -1,4 +1,4 @@
-//! The slot in which a stopper and a handler meet: a request, handed back and forth by one atomic word.
+//! The slots that stoppers and handlers share. One atomic word decides which of the two owns a slot's request.
 
 use std::cell::UnsafeCell;
 use std::ops::Range;
@@ -28,7 +28,7 @@ impl StackPart {
     };
 }
 
-/// The memory that a handler fills in: for it alone while the slot is `COPYING`, else for the stopper alone.
+/// The memory that a handler fills. It belongs to the handler while the slot is `COPYING`, else to the stopper.
 pub(super) struct CaptureRequest {
     pub(super) into: *mut u8,
     pub(super) room: usize,
@@ -41,7 +41,7 @@ pub(super) struct CaptureRequest {
     /// True if a copied stack may hold a word with the mark.
     pub(super) marked: bool,
     pub(super) work: Option<WhileStopped>,
-    /// Room for the work's words, and the count of them.
+    /// Room for the words of `work`, and their count.
     pub(super) notes: *mut u64,
     pub(super) noted: usize,
     pub(super) stopped: u64,
@@ -50,9 +50,9 @@ pub(super) struct CaptureRequest {
 
 #[repr(align(64))]
 pub(super) struct CaptureSlot {
-    /// Generation << 4 | flags | phase.
+    /// Generation << [`GENERATION`] | flags | phase.
     pub(super) state: AtomicU64,
-    /// The thread that is to answer, for a signal that cannot carry which slot it is about; 0 for none.
+    /// Id of the thread that is to answer, for signals that cannot carry a slot's number; 0 if there is none.
     pub(super) thread: AtomicI32,
     pub(super) request: UnsafeCell<CaptureRequest>,
 }
@@ -63,13 +63,16 @@ unsafe impl Sync for CaptureSlot {}
 pub(super) const FREE: u64 = 0;
 pub(super) const IDLE: u64 = 1;
 pub(super) const REQUESTED: u64 = 2;
+/// The handler owns the request.
 pub(super) const COPYING: u64 = 3;
 pub(super) const DONE: u64 = 4;
 /// The thread cannot run the handler.
 pub(super) const REFUSED: u64 = 5;
+/// Mask of the phase in a state.
 pub(super) const PHASE: u64 = 7;
 /// The stopper sleeps on the state and wants to be woken.
 pub(super) const WAITING: u64 = 8;
+/// Shift of the generation in a state.
 pub(super) const GENERATION: u32 = 4;
 
 pub(super) static SLOT: [CaptureSlot; SLOTS] = [const {
@@ -100,5 +103,5 @@ pub(super) fn at(number: usize) -> &'static CaptureSlot {
     SLOT.get(number).unwrap_or(first)
 }
 
-/// The signal's value has 8 bits for the slot and the rest for the generation.
+/// Mask of the generation in a signal's value. The upper 8 bits are the slot's number.
 pub(super) const GENERATIONS: u64 = (1 << 56) - 1;

@@ -8,8 +8,9 @@ use crate::platform::linux;
 use crate::platform::linux::system_call::system_call;
 use crate::platform::signals::pause;
 
-/// Waits until the slot is DONE; returns `false` when it is REFUSED. Takes the request back and returns `false` when that
-/// takes too long, or when it looks hopeless at two times. A thread that is ready but has no CPU is given ten times as long.
+/// Waits until the slot is DONE. Returns false if it is REFUSED. Withdraws the request and returns false after
+/// `patience`, or once `hopeless` holds at two checks in a row. A thread that is ready but has no CPU gets ten times
+/// as long.
 pub(super) fn wait(
     state: &AtomicU64,
     patience: u64,
@@ -17,11 +18,10 @@ pub(super) fn wait(
     is_ready: impl Fn() -> bool,
 ) -> bool {
     let start = now();
-    // Most answers come within microseconds from another core. Where the thread needs this core,
-    // it must have it: after a short while this one only looks now and then, and is not woken by
-    // the handler, whose time is what counts.
+    // Most answers come within microseconds from another core. A thread that needs this core must get it: after SPIN
+    // the waiter only polls. The handler does not wake it then, because that would lengthen the stop.
     let mut pauses = 0u32;
-    let mut looks = 0u32;
+    let mut doubts = 0u32;
     while now().saturating_sub(start) < DOZE.min(patience) {
         match state.load(Ordering::Acquire) & PHASE {
             DONE => return true,
@@ -33,92 +33,96 @@ pub(super) fn wait(
         } else {
             pause(10_000 << pauses.min(5));
             pauses = pauses.saturating_add(1);
-            if pauses >= DOUBTS {
-                looks = if hopeless() {
-                    looks.saturating_add(1)
+            if pauses >= FIRST_CHECK {
+                doubts = if hopeless() {
+                    doubts.saturating_add(1)
                 } else {
                     0
                 };
             }
-            if looks == 2 {
+            if doubts == 2 {
                 break;
             }
         }
     }
-    let mut look_at = POLL;
-    let (mut patience, mut most) = match looks {
+    let mut next_check = POLL;
+    let (mut patience, mut patience_if_ready) = match doubts {
         2 => (0, 0),
         _ => (patience, patience.saturating_mul(10)),
     };
-    let mut graced = false;
+    let mut in_grace = false;
     loop {
-        let seen = state.load(Ordering::Acquire);
-        if seen & PHASE == DONE {
+        let current = state.load(Ordering::Acquire);
+        if current & PHASE == DONE {
             return true;
         }
-        if seen & PHASE == REFUSED {
+        if current & PHASE == REFUSED {
             return false;
         }
         let waited = now().saturating_sub(start);
-        if waited >= look_at {
-            looks = if hopeless() {
-                looks.saturating_add(1)
+        if waited >= next_check {
+            doubts = if hopeless() {
+                doubts.saturating_add(1)
             } else {
                 0
             };
-            look_at = waited.saturating_add(POLL);
-            if looks == 2 {
+            next_check = waited.saturating_add(POLL);
+            if doubts == 2 {
                 patience = 0;
-                most = 0;
+                patience_if_ready = 0;
             }
         }
         if waited >= patience {
-            if seen & PHASE == REQUESTED {
-                if waited < most && is_ready() {
+            if current & PHASE == REQUESTED {
+                if waited < patience_if_ready && is_ready() {
                     patience = waited.saturating_add(POLL);
                     continue;
                 }
-                let idle = (seen & !(PHASE | WAITING)) | IDLE;
+                let idle = (current & !(PHASE | WAITING)) | IDLE;
                 if state
-                    .compare_exchange(seen, idle, Ordering::AcqRel, Ordering::Acquire)
+                    .compare_exchange(current, idle, Ordering::AcqRel, Ordering::Acquire)
                     .is_ok()
                 {
                     return false;
                 }
-            } else if !graced {
-                // It is in the middle of copying: that is never long unless it is held itself.
+            } else if !in_grace {
+                // The handler is copying, which takes long only if the handler itself is stopped.
                 patience = waited.saturating_add(GRACE);
-                graced = true;
+                in_grace = true;
             } else {
                 return false;
             }
             continue;
         }
-        let sleepy = seen | WAITING;
-        if seen != sleepy
+        let waiting = current | WAITING;
+        if current != waiting
             && state
-                .compare_exchange(seen, sleepy, Ordering::AcqRel, Ordering::Acquire)
+                .compare_exchange(current, waiting, Ordering::AcqRel, Ordering::Acquire)
                 .is_err()
         {
             continue;
         }
-        futex_wait(state, sleepy, patience.min(look_at).saturating_sub(waited));
+        futex_wait(
+            state,
+            waiting,
+            patience.min(next_check).saturating_sub(waited),
+        );
     }
 }
 
-/// Pauses after which the kernel is asked if there can be an answer at all: 150 µs.
-const DOUBTS: u32 = 4;
+/// Pauses after which `hopeless` is called for the first time: 150 µs.
+const FIRST_CHECK: u32 = 4;
 
-/// Time for which an answer is awaited without letting go of the core, nanoseconds.
+/// Time for which the waiter spins, nanoseconds.
 const SPIN: u64 = 5_000;
 
-/// Time for which the waiter then looks now and then without being woken by the handler, nanoseconds.
+/// Time for which the waiter polls after that, nanoseconds. The handler does not wake it.
 const DOZE: u64 = 2_000_000;
 
-/// Time between two queries of the kernel if there can be an answer at all, nanoseconds.
+/// Time between two calls of `hopeless`, nanoseconds.
 const POLL: u64 = 4_000_000;
 
-/// Time beyond the budget for which a handler that has begun to copy is awaited, nanoseconds.
+/// Further time for a handler that is copying when `patience` is over, nanoseconds.
 const GRACE: u64 = 50_000_000;
 
 /// The low half of a state, as futexes are 32 bits wide.

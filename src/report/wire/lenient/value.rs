@@ -1,4 +1,4 @@
-//! One value, as the type that a section expects, and the elements of an array.
+//! Deserializes one value as the type that a section expects, and the elements of an array.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::report::limits;
 use crate::report::token::Token;
 use crate::report::wire::{FRAMES, TRIED, row};
 
-/// Values of which one token is all: what is expected, and which tokens are that.
+/// Implements methods for values of one token: the words for what is expected, and the tokens that are accepted.
 macro_rules! scalars {
     ($($deserialize:ident as $visit:ident: $expected:literal, $($token:pat => $value:expr),+;)*) => {$(
         fn $deserialize<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -28,9 +28,10 @@ macro_rules! scalars {
 impl<'a> Deserializer<'a> for &mut Reader<'a, '_> {
     type Error = Error;
 
-    /// Any value. Its depth is bounded: the section was found to be shallow.
+    /// Any value. Its depth is bounded: the section's depth was checked before.
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        let (start, (token, next)) = (self.at, self.token()?);
+        let start = self.at;
+        let (token, next) = self.token()?;
         if let Token::Map(_) = token {
             return self.map(Keys::Any, visitor);
         }
@@ -74,7 +75,7 @@ impl<'a> Deserializer<'a> for &mut Reader<'a, '_> {
         self.narrow(u64::from(u32::MAX), "has more than 32 bits", visitor)
     }
 
-    /// A text that the format describes: no longer than such a text may be.
+    /// A text of the format's own fields, cut at [`limits::TEXT_BYTES`].
     fn deserialize_str<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         let start = self.at;
         let bytes = self.take("a string", text)?;
@@ -128,9 +129,10 @@ impl<'a> Deserializer<'a> for &mut Reader<'a, '_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let (start, Some(least)) = (self.at, row(name)) else {
+        let Some(least) = row(name) else {
             return self.map(Keys::Fields(fields), visitor);
         };
+        let start = self.at;
         match self.take("", array) {
             Ok(left) if left >= least => self.seq(left, false, visitor),
             _ => Err(Error::new(
@@ -142,7 +144,7 @@ impl<'a> Deserializer<'a> for &mut Reader<'a, '_> {
         }
     }
 
-    /// A word. One that this version does not know is its last, and is kept besides.
+    /// A word. An unknown one becomes the last of `words`, and is kept among the unknown values, too.
     fn deserialize_enum<V: Visitor<'a>>(
         self,
         _: &'static str,
@@ -172,7 +174,7 @@ impl<'a> Deserializer<'a> for &mut Reader<'a, '_> {
 }
 
 impl<'a> Reader<'a, '_> {
-    /// An unsigned integer of a type that holds no more than `most`.
+    /// Reads an unsigned integer of a type whose greatest value is `most`.
     fn narrow<V: Visitor<'a>>(
         &mut self,
         most: u64,
@@ -180,16 +182,17 @@ impl<'a> Reader<'a, '_> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         let start = self.at;
-        match self.take("an integer that is not negative", |token| match token {
+        let value = self.take("an integer that is not negative", |token| match token {
             Token::Unsigned(value) => Some(value),
             _ => None,
-        })? {
-            value if value > most => Err(Error::new(start, too_wide)),
-            value => visitor.visit_u64(value),
+        })?;
+        if value > most {
+            return Err(Error::new(start, too_wide));
         }
+        visitor.visit_u64(value)
     }
 
-    /// An array of so many elements, the first of which is the next value.
+    /// Reads an array of `left` elements. The first one is the next value.
     fn seq<V: Visitor<'a>>(
         &mut self,
         left: u32,
@@ -242,13 +245,13 @@ impl<'a> SeqAccess<'a> for Seq<'_, 'a, '_> {
         seed.deserialize(&mut **reader).map(Some)
     }
 
-    /// Each element takes a byte at least, and all are there.
+    /// Exact, and no more than the input: the elements were found to be there, of a byte or more each.
     fn size_hint(&self) -> Option<usize> {
         Some(self.left as usize)
     }
 }
 
-/// One value, or none where it can't be read: that is reported here.
+/// A sequence of one value, or of none if the value cannot be read, which is reported as damage.
 pub(super) struct One<'r, 'a, 'd>(Option<&'r mut Reader<'a, 'd>>);
 
 impl<'a> SeqAccess<'a> for One<'_, 'a, '_> {
