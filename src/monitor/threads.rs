@@ -39,7 +39,8 @@ pub(super) fn prepare(start: StartWatchdog) {
 
 /// Starts the watchdog, unless it was started before.
 ///
-/// # Errors If memory or a thread cannot be allocated.
+/// # Errors
+/// If memory or a thread cannot be allocated.
 pub(super) fn start() -> io::Result<()> {
     let mut watch = WATCH.lock().ok_or(MonitorError::NoMonitor)?;
     watch.1 = match std::mem::replace(&mut watch.1, WatchState::Gone) {
