@@ -38,7 +38,7 @@ thread_local! {
     static IS_CALLBACK_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Starts the thread. Dropping the worker delivers the news that are left.
+/// Starts the thread. Dropping the worker delivers the news that is left.
 pub(super) fn spawn(mut on_report: Option<OnReport>) -> io::Result<Worker<News>> {
     Worker::spawn("wedjat-reports", move |inbox: &Inbox<News>| {
         IS_CALLBACK_THREAD.set(true);
