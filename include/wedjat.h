@@ -458,7 +458,7 @@ typedef struct {
  */
 typedef struct {
   /*
-   Its number.
+   Number of the mark.
    */
   uint64_t ticket;
   /*
@@ -701,22 +701,22 @@ size_t wedjat_replaced_signals(const wedjat_monitor *monitor,
                                size_t room);
 
 /*
- Sets a key of the app, which every later report has.
+ Sets a key of the app, for every later report.
  */
 void wedjat_set(const wedjat_monitor *monitor, const char *key, const char *value);
 
 /*
- As `wedjat_set`, an integer.
+ Sets a key to an integer, as `wedjat_set` does.
  */
 void wedjat_set_integer(const wedjat_monitor *monitor, const char *key, int64_t value);
 
 /*
- As `wedjat_set`, a number.
+ Sets a key to a number, as `wedjat_set` does.
  */
 void wedjat_set_number(const wedjat_monitor *monitor, const char *key, double value);
 
 /*
- As `wedjat_set`, true or false.
+ Sets a key to true or false, as `wedjat_set` does.
  */
 void wedjat_set_bool(const wedjat_monitor *monitor, const char *key, bool value);
 

@@ -9,14 +9,17 @@ use crate::report::ValueView;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wedjat_mark {
-    /// Its number.
+    /// Number of the mark.
     pub ticket: u64,
     /// Time at which it began, nanoseconds of the monotonic clock.
     pub start: u64,
 }
 
+/// Ticket of a mark that was not begun.
+const NO_MARK: u64 = u64::MAX;
+
 /// # Safety
-/// As [`text`], and `monitor` is null or what `wedjat_install` gave.
+/// As [`text`], and `monitor` is null or from `wedjat_install`.
 unsafe fn set<'a>(monitor: *const wedjat_monitor, key: *const c_char, value: ValueView<'a>) {
     // SAFETY: as the caller promises.
     if let (Some(monitor), Some(key)) = unsafe { (wedjat_monitor::get(monitor), text(key)) } {
@@ -24,7 +27,7 @@ unsafe fn set<'a>(monitor: *const wedjat_monitor, key: *const c_char, value: Val
     }
 }
 
-/// Sets a key of the app, which every later report has.
+/// Sets a key of the app, for every later report.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_set(
     monitor: *const wedjat_monitor,
@@ -38,7 +41,7 @@ pub unsafe extern "C" fn wedjat_set(
     }
 }
 
-/// As `wedjat_set`, an integer.
+/// Sets a key to an integer, as `wedjat_set` does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_set_integer(
     monitor: *const wedjat_monitor,
@@ -49,7 +52,7 @@ pub unsafe extern "C" fn wedjat_set_integer(
     unsafe { set(monitor, key, ValueView::Signed(value)) }
 }
 
-/// As `wedjat_set`, a number.
+/// Sets a key to a number, as `wedjat_set` does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_set_number(
     monitor: *const wedjat_monitor,
@@ -60,7 +63,7 @@ pub unsafe extern "C" fn wedjat_set_number(
     unsafe { set(monitor, key, ValueView::Float(value)) }
 }
 
-/// As `wedjat_set`, true or false.
+/// Sets a key to true or false, as `wedjat_set` does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_set_bool(
     monitor: *const wedjat_monitor,
@@ -111,7 +114,7 @@ pub unsafe extern "C" fn wedjat_mark_begin(
     // SAFETY: as the caller promises.
     let (ticket, start) = match unsafe { (wedjat_monitor::get(monitor), text(name)) } {
         (Some(monitor), Some(name)) => monitor.context().mark(&name).into_parts(),
-        _ => (u64::MAX, 0),
+        _ => (NO_MARK, 0),
     };
     wedjat_mark { ticket, start }
 }
@@ -121,7 +124,7 @@ pub unsafe extern "C" fn wedjat_mark_begin(
 pub unsafe extern "C" fn wedjat_mark_end(monitor: *const wedjat_monitor, mark: wedjat_mark) {
     // SAFETY: as the caller promises.
     if let Some(monitor) = unsafe { wedjat_monitor::get(monitor) }
-        && mark.ticket != u64::MAX
+        && mark.ticket != NO_MARK
     {
         drop(monitor.context().mark_from_parts(mark.ticket, mark.start));
     }

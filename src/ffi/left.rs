@@ -103,12 +103,13 @@ pub unsafe extern "C" fn wedjat_previous_launch(
     let monitor = unsafe { wedjat_monitor::get(monitor) };
     match monitor.and_then(crate::Monitor::previous_launch) {
         // SAFETY: as the caller promises.
-        Some(ended) => unsafe { fill(launch, view(ended)) },
+        Some(ended) => unsafe { fill(launch, to_c(ended)) },
         None => false,
     }
 }
 
-fn view(ended: &EndedLaunch) -> wedjat_launch {
+/// Converts a launch to C's struct. The caller's version of the struct decides its `size`.
+fn to_c(ended: &EndedLaunch) -> wedjat_launch {
     let mut app_version = [0; 120];
     // The last byte stays a zero.
     let room = app_version.len() - 1;
@@ -183,7 +184,7 @@ pub unsafe extern "C" fn wedjat_send(
     let (Some(directory), Some(each)) = (unsafe { path(directory) }, each) else {
         return false;
     };
-    let done = store::send(directory, |stored| {
+    let result = store::send(directory, |stored| {
         let Some(path) = c_path(stored.path()) else {
             return Answer::Later;
         };
@@ -195,17 +196,17 @@ pub unsafe extern "C" fn wedjat_send(
             _ => Answer::Later,
         }
     });
-    let Ok(done) = done else {
+    let Ok(counts) = result else {
         return false;
     };
     let value = wedjat_sent {
         size: 0,
-        accepted: done.accepted as u64,
-        refused: done.refused.len() as u64,
-        left: done.left as u64,
-        busy: done.busy as u64,
+        accepted: counts.accepted as u64,
+        refused: counts.refused.len() as u64,
+        left: counts.left as u64,
+        busy: counts.busy as u64,
     };
-    // SAFETY: as the caller promises. Without room for it there is nothing to fill.
+    // SAFETY: as the caller promises; null is allowed.
     unsafe { fill(sent, value) };
     true
 }

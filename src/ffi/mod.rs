@@ -1,15 +1,15 @@
 //! The C interface: what an app in C, C++, Objective-C or Swift calls.
 //!
-//! `include/wedjat.h` is generated from this room. Strings are UTF-8 and end with a zero byte; what is not
-//! UTF-8 in them is replaced. A null where a string or a monitor is wanted is an error or does nothing, never
-//! a crash. Nothing here is for signal handlers but [`wedjat_begin`] and [`wedjat_end`].
+//! `include/wedjat.h` is generated from this room. Strings are UTF-8 and end with a zero byte; invalid UTF-8 is
+//! replaced. A null for a string or a monitor is an error or does nothing, never a crash. Of these functions, signal
+//! handlers may call [`wedjat_begin`] and [`wedjat_end`] alone.
 //!
-//! Structs begin with their size, as the caller's header has it: a later version adds fields at the end, reads
-//! what an older caller gave, and writes no more than that caller has room for.
+//! Structs begin with their size in the caller's header. A later version adds fields at the end. It reads and writes
+//! only the fields that the caller's header has.
 //!
 //! Built by `cargo rustc --release --lib --no-default-features --features ffi --crate-type staticlib`.
 #![allow(non_camel_case_types)]
-// The caller's duties stand in each function's text, as a person reads it in the header.
+// Each function's doc, which becomes its text in the header, has the caller's duties.
 #![allow(clippy::missing_safety_doc)]
 
 mod app;
@@ -26,11 +26,11 @@ pub use left::*;
 pub use monitor::*;
 pub use options::*;
 
-/// The app's pointer that goes with a callback, on its way to the monitor's threads.
+/// The app's pointer for a callback, which the monitor's threads call.
 #[derive(Clone, Copy)]
 struct Data(*mut c_void);
 
-// SAFETY: the header says that the pointer is used on threads of the monitor's.
+// SAFETY: the header states that the monitor's threads use the pointer.
 unsafe impl Send for Data {}
 
 impl Data {
@@ -61,7 +61,7 @@ unsafe fn path<'a>(path: *const c_char) -> Option<&'a Path> {
     Some(Path::new(std::ffi::OsStr::from_bytes(bytes)))
 }
 
-/// Writes as much of `text` as there is room for, in whole characters, always with a zero byte after it.
+/// Copies as much of `text` as fits, in whole characters, and a zero byte after it.
 ///
 /// # Safety
 /// `room` is null, or `size` bytes may be written there.
@@ -77,7 +77,7 @@ unsafe fn put(text: &[u8], room: *mut c_char, size: usize) {
     }
 }
 
-/// Returns the greatest length, at most `most`, at which no character of `text` is cut. What is not UTF-8 is cut anywhere.
+/// Returns the greatest length up to `most` that cuts no character of `text`. Invalid UTF-8 may be cut anywhere.
 fn whole_characters(text: &[u8], most: usize) -> usize {
     let most = text.len().min(most);
     let is_boundary = |at: &usize| text.get(*at).is_none_or(|byte| byte & 0xc0 != 0x80);
@@ -90,13 +90,14 @@ fn path_bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
 
-/// A path as the C side wants it. None has a zero byte inside.
+/// Converts a path to a C string; returns `None` if it contains a zero byte.
 fn c_path(path: &Path) -> Option<CString> {
     CString::new(path_bytes(path)).ok()
 }
 
-/// Reads a struct of the caller's that begins with its size: what its version does not have is zero. `bools` are the
-/// offsets of its fields of that type: any byte there but 0 is true.
+/// Reads a struct of the caller's that begins with its size. Fields that the caller's version lacks are zero. `bools`
+/// are the offsets of the fields of type `bool`, where every byte except 0 is true. Returns `None` if the struct is
+/// smaller than `least`.
 ///
 /// # Safety
 /// `from` is null, or as many bytes may be read there as the `usize` at its start says. `T` is `repr(C)`, begins with
@@ -110,22 +111,22 @@ unsafe fn sized<T: Copy>(from: *const T, least: usize, bools: &[usize]) -> Optio
     if size < least {
         return None;
     }
-    let mut all = std::mem::MaybeUninit::<T>::zeroed();
-    let bytes = all.as_mut_ptr().cast::<u8>();
-    // SAFETY: so many bytes may be read, and `all` has room for its own size, all of it initialized; a `bool` is within,
-    // and 0 or 1 by the end.
+    let mut value = std::mem::MaybeUninit::<T>::zeroed();
+    let bytes = value.as_mut_ptr().cast::<u8>();
+    // SAFETY: `size` bytes may be read, and no more than `value` has are written. All of `value` is initialized, and
+    // each `bool` is within it and is 0 or 1 at the end.
     unsafe {
         std::ptr::copy_nonoverlapping(from.cast::<u8>(), bytes, size.min(size_of::<T>()));
         for offset in bools {
             let field = bytes.add(*offset);
             field.write(u8::from(field.read() != 0));
         }
-        Some(all.assume_init())
+        Some(value.assume_init())
     }
 }
 
-/// Fills a struct of the caller's that begins with its size: as much of it as its version has. Returns whether
-/// there was room for anything.
+/// Writes the fields that the caller's version has to a struct of the caller's that begins with its size. Returns
+/// false if it has room for none.
 ///
 /// # Safety
 /// `into` is null, or as many bytes may be written there as the `usize` at its start says. `T` is `repr(C)` and

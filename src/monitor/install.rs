@@ -114,7 +114,7 @@ impl MonitorBuilder {
         claim_capture_signal(self.capture_signal)?;
         let (directory, folder) = self.open_directory()?;
         // The record of a monitor that this process had before.
-        launch::let_go();
+        launch::unlock_record();
         let left = store::left::left(folder.directory()).map_err(in_folder(&directory))?;
 
         let facts = self.gather_facts();

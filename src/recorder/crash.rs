@@ -119,7 +119,7 @@ fn retract() {
     };
     // SAFETY: the crash trigger lets in one thread, to write or to take back.
     let stamp = unsafe { (*recorder.work.get()).stamp };
-    launch::goes_on(&recorder.folder);
+    launch::retract_survived(&recorder.folder);
     for kind in [EventKind::Crash, EventKind::Panic, EventKind::Exception] {
         for ending in [WHOLE, PARTIAL] {
             let name = Name::new(stamp.time, kind.as_str(), &stamp.id, ending);

@@ -1,16 +1,15 @@
 //! The record of a launch: a small file that the process keeps up to date while it runs, so that the
 //! next launch can tell how it ended, even where there is no report.
 //!
-//! It lies beside the reports as `<wall time>-<short id>.launch`, 40 words of 8 bytes in the machine's
-//! own order, and is locked while its process lives. Its words are kept in memory and written by
-//! pwrite(2), never through a mapping, which a full disk or a file that is cut turns into SIGBUS.
-//! What the app sets about itself is written by a thread of the monitor's; an end by the thread that
-//! ends the process.
+//! It lies beside the reports as `<wall time>-<short id>.launch`, 40 words of 8 bytes in the machine's own order, and
+//! is locked while its process lives. Its words are kept in memory and written by pwrite(2), never through a mapping:
+//! on a full disk or in a truncated file that raises SIGBUS. A thread of the monitor's writes what the app sets about
+//! itself. The thread that ends the process writes the end.
 //!
-//! The report of a crash is after the record where the process could make no file for it. The next launch moves
-//! it into a file of its own.
+//! If the process could create no file for the report of a crash, the report is in this file, after the record. The
+//! next launch moves it into a file of its own.
 //!
-//! Signal-safe, but for `LaunchRecord` and `count`.
+//! Signal-safe, except for `LaunchRecord` and `count`.
 // A crash handler writes the record: nothing here can panic.
 #![cfg_attr(
     not(test),
@@ -38,15 +37,15 @@ mod read;
 
 pub(crate) use read::take;
 pub use read::{EndedLaunch, HowEnded, launches};
-pub(super) use read::{ending_of, part};
+pub(super) use read::{ending_of, extract_report};
 
-/// The ending of its name.
+/// Extension of the file's name.
 pub(super) const ENDING: &str = "launch";
 /// Words in the file.
 const WORDS: usize = 40;
-/// Its bytes; after them may be a report.
+/// Bytes of the record. A report may follow them.
 const BYTES: usize = WORDS * 8;
-/// Words in the file before there were those of the control group.
+/// Words in a file of versions without those of the control group.
 const FIRST_WORDS: usize = 32;
 /// `wedjatL1`.
 const MAGIC: u64 = u64::from_be_bytes(*b"wedjatL1");
@@ -93,26 +92,28 @@ const NO_STATUS: u64 = u64::MAX;
 /// The value of a counter that cannot be read.
 const NOT_COUNTED: u64 = u64::MAX;
 
-/// This process' record, while its monitor is installed. After that it stays open, for an exit that may come.
+/// This process' record, while its monitor is installed. After that the file stays open, to record a later exit.
 #[derive(Debug)]
 pub(crate) struct LaunchRecord {
-    /// The file, until the install has succeeded: one that fails leaves no launch.
+    /// The file to remove if the install fails; `None` once it has succeeded.
     unconfirmed: Option<(Arc<Folder>, Name)>,
 }
 
-/// Its words.
+/// Words of the record.
 static NOW: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
-/// The file that they are written to. It is closed only when another record takes its place.
+/// The file of the record. It is closed only when another record takes its place.
 static FILE: Kept = Kept::none();
 /// True if words have changed that are not written yet.
 static CHANGED: AtomicBool = AtomicBool::new(false);
 /// True while a thread writes changed words.
 static WRITING: AtomicBool = AtomicBool::new(false);
+
 /// Returns true if the record is this process', and not a parent's in a child of `fork`.
 fn is_ours() -> bool {
     NOW[at::PID].load(Ordering::Relaxed) == u64::from(process_id())
 }
 
+/// Sets a word of the record, unless it is the parent's in a child of `fork`. [`write_from`] has yet to write it.
 fn store(at: usize, value: u64) {
     if let Some(slot) = NOW.get(at)
         && is_ours()
@@ -121,18 +122,18 @@ fn store(at: usize, value: u64) {
     }
 }
 
-/// Writes all words from this one on; `None` where that fails, and the next launch does not know them.
+/// Writes all words from `first` on to the file; `None` if that fails.
 fn write_from(first: usize) -> Option<()> {
     if !is_ours() {
         return None;
     }
     let file = File::of(&FILE);
-    // Of a file that was cut, nothing is left.
+    // A truncated file is written whole.
     let is_cut = file.length().ok()? < BYTES as u64;
     write(&file, if is_cut { 0 } else { first })
 }
 
-/// Writes all words from this one on to `file`.
+/// Writes all words from `first` on to `file`.
 fn write(file: &File, first: usize) -> Option<()> {
     let mut bytes = [0; BYTES];
     for (into, word) in bytes.chunks_exact_mut(8).zip(&NOW) {
@@ -142,7 +143,7 @@ fn write(file: &File, first: usize) -> Option<()> {
     file.write_at(from as u64, bytes.get(from..)?).ok()
 }
 
-/// The record's name.
+/// Returns the name of the record's file.
 fn name(started: u64, launch: u64) -> Name {
     let mut name = Name::of(c"");
     // It has room for this.
@@ -162,7 +163,7 @@ pub(crate) fn write_changes() {
 }
 
 impl LaunchRecord {
-    /// Begins it.
+    /// Creates the file of a new record and writes it.
     pub fn begin(
         folder: &Arc<Folder>,
         launch: &[u8; 16],
@@ -176,7 +177,7 @@ impl LaunchRecord {
             .create(name.as_c_str())
             .map_err(io::Error::from_raw_os_error)?;
         if !is_ours() {
-            // In a child of `fork`, a thread that it has not may have been at it.
+            // In a child of `fork`, a thread of the parent may have set it.
             WRITING.store(false, Ordering::Release);
         }
         for word in &NOW {
@@ -197,13 +198,13 @@ impl LaunchRecord {
         let bytes = version.as_bytes().get(..length).unwrap_or_default();
         for (at, chunk) in (at::VERSION..).zip(bytes.chunks(8)) {
             let mut word = [0; 8];
-            word.iter_mut()
-                .zip(chunk)
-                .for_each(|(to, from)| *to = *from);
+            for (to, from) in word.iter_mut().zip(chunk) {
+                *to = *from;
+            }
             store(at, u64::from_ne_bytes(word));
         }
         file.replace(&FILE).map_err(io::Error::from_raw_os_error)?;
-        // Only now is it one; and not before, as this writes, and the file was another record's.
+        // Not earlier: `count` may write to `FILE`, which was another record's until now.
         count(memory);
         write_from(0);
         Ok(LaunchRecord {
@@ -211,7 +212,7 @@ impl LaunchRecord {
         })
     }
 
-    /// The monitor is installed.
+    /// Keeps the file from now on: the install has succeeded.
     pub fn confirm(&mut self) {
         self.unconfirmed = None;
     }
@@ -220,7 +221,7 @@ impl LaunchRecord {
 impl Drop for LaunchRecord {
     fn drop(&mut self) {
         if let Some((folder, name)) = self.unconfirmed.take() {
-            // One that stays is a launch that was uninstalled.
+            // If it stays, it reads as a launch that was uninstalled.
             let _ = folder.remove(name.as_c_str());
         }
         ends(if std::thread::panicking() {
@@ -231,21 +232,24 @@ impl Drop for LaunchRecord {
     }
 }
 
-/// Takes the record of a monitor that was dropped for one of an earlier launch: how the process ends is in the next
-/// one's. For the install.
-pub(crate) fn let_go() {
+/// Unlocks the record of a monitor that was dropped, which makes it one of an earlier launch. The next record gets
+/// the end of the process. The install calls it.
+pub(crate) fn unlock_record() {
     File::of(&FILE).unlock();
 }
 
-/// Closes the record: the library that we are part of is unloaded.
+/// Closes the file, when the library with this code is unloaded.
 pub(crate) fn close() {
     File::of(&FILE).close();
 }
 
-/// The record's file, where the report of a crash may be after so many bytes; `None` if this process has none any
-/// more.
-pub(crate) fn room_behind(folder: &Folder) -> Option<(File, u64)> {
-    let file = folder.reopen_for_crash(&FILE).filter(|_| is_ours())?;
+/// Returns the record's file and the offset at which the report of a crash may begin; `None` if this process has no
+/// record.
+pub(crate) fn room_after_record(folder: &Folder) -> Option<(File, u64)> {
+    let file = folder.reopen_for_crash(&FILE)?;
+    if !is_ours() {
+        return None;
+    }
     file.truncate(BYTES as u64).ok()?;
     Some((file, BYTES as u64))
 }
@@ -255,7 +259,7 @@ pub(crate) fn is_unwound() -> bool {
     is_ours() && NOW[at::ENDED].load(Ordering::Relaxed) == ended::UNWOUND
 }
 
-/// The process is at work: its memory now. Not for the watched thread.
+/// Records the time and the memory of a process at work. Not for the watched thread.
 pub(crate) fn seen(memory: &vitals::MemoryUse) {
     store(at::SEEN, clock::realtime());
     store(at::FOOTPRINT, memory.footprint.unwrap_or(0));
@@ -265,8 +269,8 @@ pub(crate) fn seen(memory: &vitals::MemoryUse) {
     write_changes();
 }
 
-/// Whom the kernel has killed so far, and what the control group has: what is counted later came later. Not for
-/// the watched thread; allocates.
+/// Records the kernel's count of kills so far, and the counters of the control group. The next launch compares them
+/// with its own. Not for the watched thread; allocates.
 pub(crate) fn count(memory: &vitals::MemoryUse) {
     if !vitals::OOM_KILLS_ARE_COUNTED {
         return;
@@ -308,7 +312,7 @@ pub(crate) fn count(memory: &vitals::MemoryUse) {
     }
 }
 
-/// A stall has begun, or is over. Not for the watched thread.
+/// Records that a stall has begun, or is over. Not for the watched thread.
 pub(crate) fn stalled(now: bool) {
     store(at::STALLED, now.into());
     CHANGED.store(true, Ordering::Release);
@@ -321,31 +325,31 @@ pub(crate) fn foreground(now: bool) {
     CHANGED.store(true, Ordering::Release);
 }
 
-/// The process exits, by a panic or not.
+/// Records that the process exits, by a panic or not.
 pub(crate) fn exits(status: Option<i32>, panicked: bool) {
     let status = status.map_or(NO_STATUS, |status| u64::from(status as u32));
     store(at::STATUS, status);
     ends(if panicked { ended::PANIC } else { ended::EXIT });
 }
 
-/// A report of a crash is about to be written, or of a panic that aborts.
+/// Records that a report is about to be written, of a crash or of a panic that aborts.
 pub(crate) fn crashes(folder: &Folder, panicked: bool) {
     store(at::STATUS, NO_STATUS);
     ends_in(folder, if panicked { ended::PANIC } else { ended::CRASH });
 }
 
-/// The process lives on after what was reported as a crash: a report after the record is removed.
-pub(crate) fn goes_on(folder: &Folder) {
+/// Records that the process survived a reported crash. Removes a report after the record.
+pub(crate) fn retract_survived(folder: &Folder) {
     let file = File::of(&FILE);
     if is_ours() && file.length().is_ok_and(|length| length > BYTES as u64) {
-        // One that stays is found by the next launch.
+        // If it stays, the next launch finds it.
         let _ = file.truncate(BYTES as u64);
     }
     ends_in(folder, 0);
 }
 
-/// Where the app has closed the record, as it closes all descriptors, another one takes its place: it agrees with the
-/// report.
+/// Writes the end. If the app has closed the record's descriptor, creates the file anew, so that record and report
+/// agree.
 fn ends_in(folder: &Folder, how: u64) {
     if ends(how).is_none() && is_ours() {
         let started = NOW[at::STARTED].load(Ordering::Relaxed);
@@ -360,6 +364,7 @@ fn ends_in(folder: &Folder, how: u64) {
     }
 }
 
+/// Writes the end to the record's file; `None` if that fails.
 fn ends(how: u64) -> Option<()> {
     store(at::ENDED, how);
     write_from(0)

@@ -83,7 +83,7 @@ pub(crate) fn close(folder: &Directory, left: &[String], effort: Effort) {
         // One that cannot be closed now (gone, or not ours to write) stays for a later launch.
         let _ = match ending(name) {
             Some(PARTIAL) => close_partial(folder, name, effort.bytes).map(drop),
-            Some(launch::ENDING) => launch::part(folder, name, effort.bytes),
+            Some(launch::ENDING) => launch::extract_report(folder, name, effort.bytes),
             _ => Ok(()),
         };
     }

@@ -26,18 +26,18 @@ use crate::report::model::Image;
 pub(crate) use open_images::ImageKey;
 use open_images::{KNOWN_IMAGES, OpenImages, WEIGH_EVERY};
 
-/// Images of a folder that may be looked into for a debug map: all symbols of one are read.
+/// Most images of a folder whose symbols are searched for a debug map.
 const MOST_BARE: usize = 16;
-/// Of these, the ones that are named.
+/// Most of them that are named in a hint.
 const MOST_HINTS: usize = 3;
 
 /// The folders and files that are searched for debug information, and the results so far. `Send + Sync`.
 pub struct DebugFiles {
-    /// Objects by UUID or build id; those that have none together.
+    /// Objects by UUID or build id. Objects without an id are under the empty one.
     index: BTreeMap<Vec<u8>, Vec<FoundObject>>,
-    /// The ids in it, by file name.
+    /// The ids in `index`, by file name.
     names: FxHashMap<OsString, BTreeSet<Vec<u8>>>,
-    /// Images given by their own path that have nothing to name functions by.
+    /// Images that were added by their own path and cannot name functions.
     nameless: Vec<FoundObject>,
     /// BCSymbolMaps by UUID.
     maps: FxHashMap<Vec<u8>, PathBuf>,
@@ -94,7 +94,8 @@ impl Default for DebugFiles {
 }
 
 impl DebugFiles {
-    /// Only the system's: its libraries, by an image's own path, and on Linux `/usr/lib/debug`.
+    /// Creates a set that searches the system's files alone: its libraries, by an image's own path, and on Linux
+    /// `/usr/lib/debug`.
     pub fn new() -> DebugFiles {
         let open = OpenImages {
             images: FxHashMap::default(),
@@ -123,10 +124,10 @@ impl DebugFiles {
         }
     }
 
-    /// Also looks where nobody pointed to, if `system` is true: at the path of an image in the system's folders of
-    /// libraries, in `/usr/lib/debug`, at the paths of further files that a debug file names, for a dSYM beside a
-    /// binary that was added, by Spotlight (`mdfind`), and in Xcode's folders of archives, products and devices. On by
-    /// default; a back end that reads strangers' reports turns it off.
+    /// Sets whether places that were not added are searched: the path of an image in the system's folders of
+    /// libraries, `/usr/lib/debug`, the paths of further files that a debug file names, a dSYM beside a binary that
+    /// was added, Spotlight (`mdfind`), and Xcode's folders of archives, products and devices. On by default. A back
+    /// end that reads strangers' reports turns it off.
     ///
     /// A report's own path elsewhere is never looked at. A program that names its own frames adds
     /// [`current_exe`](std::env::current_exe).
@@ -159,7 +160,7 @@ impl DebugFiles {
         self
     }
 
-    /// Asks these servers for debug files that are found nowhere else. None by default.
+    /// Queries these servers for debug files that are found nowhere else. None by default.
     #[cfg(feature = "debuginfod")]
     #[must_use]
     pub fn debuginfod(mut self, debuginfod: Option<super::Debuginfod>) -> DebugFiles {
@@ -174,8 +175,8 @@ impl DebugFiles {
         self
     }
 
-    /// Sets the number of images to keep open at most; no limit by default, but that of memory: some 256 MB, besides what
-    /// is mapped of files. The one that was not used for longest is closed first.
+    /// Sets the number of images to keep open at most; no limit by default. Their memory is limited, too: some 256
+    /// MB, besides mapped files. The least recently used image is closed first.
     #[must_use]
     pub fn limit(self, images: usize) -> DebugFiles {
         lock(&self.open).limit = images.max(1);
@@ -188,8 +189,8 @@ impl DebugFiles {
     /// [`cache`](DebugFiles::cache).
     ///
     /// # Errors
-    /// If `path` cannot be read, or is a file that is neither Mach-O nor ELF nor a shared cache. What is unreadable
-    /// within a folder is passed over; damaged debug files are named in the result.
+    /// If `path` cannot be read, or is a file that is neither Mach-O nor ELF nor a shared cache. Unreadable files
+    /// within a folder are skipped; damaged debug files are named in the result.
     pub fn add(&mut self, path: &Path) -> Result<Added, Error> {
         let mut added = Added::default();
         let meta = std::fs::metadata(path).map_err(|e| Error::io(path, e))?;
@@ -211,27 +212,28 @@ impl DebugFiles {
                 }
                 match looked.objects {
                     Ok(objects) => {
-                        let uuids = objects.iter().filter(|object| object.is_bare_mach_o());
-                        images.extend(uuids.map(|of| (of.id.clone(), looked.path.clone())));
+                        let bare = objects.iter().filter(|object| object.is_bare_mach_o());
+                        images.extend(bare.map(|object| (object.id.clone(), looked.path.clone())));
                         added.objects += self.add_objects(&looked.path, objects);
                     }
                     Err(damage) => added.damaged.push(damage),
                 }
             }
             images.retain(|(id, _)| !self.has_dwarf(id));
-            let images = images.iter().take(MOST_BARE);
-            let hints = images.filter_map(|(_, path)| debug_map::hint(path));
-            added.damaged.extend(hints.take(MOST_HINTS));
+            let hints = images
+                .iter()
+                .take(MOST_BARE)
+                .filter_map(|(_, path)| debug_map::hint(path))
+                .take(MOST_HINTS);
+            added.damaged.extend(hints);
         } else if !self.add_map(path, &mut added) {
             let objects = search::objects(path)?;
             if !objects.iter().any(ObjectSummary::names) {
-                let path = || path.to_owned();
-                let images = objects.iter().filter(|object| object.has_code).cloned();
-                let images = images.map(|object| FoundObject {
-                    path: path(),
-                    object,
-                });
-                self.nameless.extend(images);
+                let with_code = objects.iter().filter(|object| object.has_code);
+                self.nameless.extend(with_code.map(|object| FoundObject {
+                    path: path.to_owned(),
+                    object: object.clone(),
+                }));
             }
             added.objects += self.add_objects(path, objects);
             added.damaged.extend(debug_map::hint(path));
@@ -287,11 +289,11 @@ impl DebugFiles {
         ids.filter(|id| !id.is_empty())
     }
 
-    /// The images of all objects that were added, in order of name and id; where none of them can name
-    /// anything, those of the files that were given.
+    /// Returns the images of all objects that were added, in order of name and id; if none of them can name
+    /// functions, the images that were added by their own path.
     pub(crate) fn images(&self) -> Vec<FoundObject> {
         let listed = self.index.iter().flat_map(|(id, entries)| {
-            // Without an id nothing says that two files are of one image.
+            // Without an id, two files may be of different images.
             let count = if id.is_empty() { entries.len() } else { 1 };
             entries.iter().take(count).cloned()
         });
@@ -323,12 +325,14 @@ impl DebugFiles {
         Some(Arc::new(ImageFiles::new(vec![self.debug_file(object)?])))
     }
 
-    /// Files that were opened and of which no table can be made, and why, in order. Waits for a table that is being made for
-    /// the cache.
+    /// Returns the opened files of which no table can be made, each with the reason, in order. Waits for a table that
+    /// is being made for the cache.
     pub(crate) fn without_table(&self) -> Vec<(PathBuf, String)> {
         if self.options.cache.is_some() {
             let making = lock(&self.options.making).take();
-            let _ = making.map(std::thread::JoinHandle::join);
+            if let Some(thread) = making {
+                let _ = thread.join();
+            }
         }
         let open = lock(&self.open);
         let reason = |((path, _), learned): (&(PathBuf, Vec<u8>), &Arc<Mutex<Learned>>)| {
@@ -348,8 +352,10 @@ impl DebugFiles {
 
     /// The key by which an image is known: two reports' images of one key have the same files.
     pub(crate) fn key(image: &Image) -> ImageKey {
-        let hash = image.text_hash.as_ref().filter(|_| image.id.is_empty());
-        let id = hash.unwrap_or(&image.id);
+        let id = match &image.text_hash {
+            Some(hash) if image.id.is_empty() => hash,
+            _ => &image.id,
+        };
         (id.clone(), image.name.clone())
     }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The reason why a debug file, a report or a cache could not be used. Its text has the system's error, which is no `source`
-/// besides.
+/// The reason why a debug file, a report or a cache could not be used. Its text contains the system's error;
+/// `source()` returns `None`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -40,13 +40,13 @@ impl Error {
     }
 }
 
-/// The system's own words, without Rust's "(os error 2)".
+/// Returns the system's words for an error, without Rust's "(os error 2)".
 pub(crate) fn plain_words(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error ") {
         Some((words, rest)) => {
-            let behind = rest.split_once(')').map_or("", |(_, behind)| behind);
-            format!("{words}{behind}")
+            let after = rest.split_once(')').map_or("", |(_, after)| after);
+            format!("{words}{after}")
         }
         None => text,
     }

@@ -15,7 +15,7 @@ pub(crate) struct FrameTimes {
     times: [AtomicU64; KEPT],
 }
 
-/// The process' own.
+/// Frames of this process.
 pub(crate) static FRAMES: FrameTimes = FrameTimes::new();
 
 impl FrameTimes {
@@ -31,7 +31,7 @@ impl FrameTimes {
         self.count.store(0, Ordering::Relaxed);
     }
 
-    /// A frame is shown at `now` (monotonic, nanoseconds).
+    /// Counts a frame that is shown at `now` (monotonic, nanoseconds).
     pub fn mark(&self, now: u64) {
         let ticket = self.count.fetch_add(1, Ordering::Relaxed);
         if let Some(slot) = self.times.get(ticket as usize % KEPT) {
@@ -44,7 +44,7 @@ impl FrameTimes {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Frames a second, over the last one; `None` where there never was any.
+    /// Frames in the last second; `None` if no frame was ever shown.
     pub fn rate(&self, now: u64) -> Option<f64> {
         let count = self.count();
         if count == 0 {
@@ -62,7 +62,7 @@ impl FrameTimes {
         if recent < KEPT {
             return Some(recent as f64);
         }
-        // More a second than are remembered.
+        // More frames were shown in a second than are remembered.
         let oldest = times().min().unwrap_or(since);
         let time = now.saturating_sub(oldest).max(1);
         Some(recent as f64 / time as f64 * 1e9)
@@ -72,11 +72,11 @@ impl FrameTimes {
 /// The time at which the app reported that it is launched. Signal-safe to read.
 #[derive(Debug)]
 pub(crate) struct Launched {
-    /// From the start of the process, nanoseconds, times two, and one for a cold launch; 0 before.
+    /// Nanoseconds since the start of the process, shifted left by one, with 1 for a cold launch; 0 before.
     time: AtomicU64,
 }
 
-/// The process' own.
+/// End of this process' launch.
 pub(crate) static LAUNCHED: Launched = Launched {
     time: AtomicU64::new(0),
 };
@@ -87,21 +87,20 @@ impl Launched {
         self.time.store(0, Ordering::Relaxed);
     }
 
-    /// The launch is over now; only the first time counts.
+    /// Records that the launch is over now. Only the first call counts.
     pub fn mark(&self) {
         let Some(time) = vitals::uptime() else {
             return;
         };
         let cold = vitals::major_faults().is_some_and(|faults| faults > 0);
         let packed = (time << 1) | u64::from(cold);
-        let first =
-            self.time
-                .compare_exchange(0, packed.max(2), Ordering::Relaxed, Ordering::Relaxed);
         // A later mark changes nothing.
-        let _ = first;
+        let _ = self
+            .time
+            .compare_exchange(0, packed.max(2), Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Nanoseconds.
+    /// Returns the length of the launch, nanoseconds; `None` before its end.
     pub fn time(&self) -> Option<u64> {
         let packed = self.time.load(Ordering::Relaxed);
         (packed != 0).then_some(packed >> 1)

@@ -104,7 +104,7 @@ impl<'a> CrashReport<'a> {
             self.work.recording = begun.ok();
         }
         if self.work.recording.is_none()
-            && let Some((file, start)) = launch::room_behind(folder)
+            && let Some((file, start)) = launch::room_after_record(folder)
         {
             let begun = Recording::begin_in(file, start, facts, kind, buffers, stamp);
             self.work.recording = begun.ok();

@@ -119,12 +119,13 @@ pub fn launches(directory: impl AsRef<Path>) -> io::Result<Vec<EndedLaunch>> {
     Ok(ended(&folder, &store::list(&folder)?, Effort::all(), false))
 }
 
-/// The last of these records that are over, oldest first; removes them.
+/// Reads and removes the records of launches that are over, as many as `effort` allows, the latest ones. Returns them
+/// oldest first.
 pub(crate) fn take(folder: &Directory, records: &[String], effort: Effort) -> Vec<EndedLaunch> {
     ended(folder, records, effort, true)
 }
 
-/// The ending, where a name is one of a record.
+/// Returns the extension of a record's file name; `None` for other names.
 pub(in crate::store) fn ending_of(name: &str) -> Option<&str> {
     let (stem, ending) = name.rsplit_once('.')?;
     let (started, id) = stem.split_once('-')?;
@@ -135,6 +136,7 @@ pub(in crate::store) fn ending_of(name: &str) -> Option<&str> {
     is_ours.then_some(ending)
 }
 
+/// Reads the records of launches that are over, oldest first; removes them if `remove`.
 fn ended(folder: &Directory, records: &[String], effort: Effort, remove: bool) -> Vec<EndedLaunch> {
     let boot = vitals::boot_id();
     let now = Now {
@@ -149,7 +151,7 @@ fn ended(folder: &Directory, records: &[String], effort: Effort, remove: bool) -
             break;
         }
         let _closing = left::closing();
-        // One that cannot be read, or whose process is alive, counts for nothing.
+        // A record that cannot be read, or whose process is alive, is skipped.
         let Ok(Some(record)) = HeldFile::hold(folder, name, most) else {
             continue;
         };
@@ -159,8 +161,8 @@ fn ended(folder: &Directory, records: &[String], effort: Effort, remove: bool) -
             .filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes))
             .collect();
         let ended = read(&words, boot, &now);
-        if remove && part_held(folder, &record, effort.bytes).is_ok() {
-            // One that stays is read once more; one that was never written to has nothing to keep.
+        if remove && extract_held_report(folder, &record, effort.bytes).is_ok() {
+            // A record that cannot be removed is read again by the next launch. An empty one holds nothing.
             let _ = match ended {
                 Some(_) => folder.remove(name),
                 None => record.remove_if_empty(folder, name),
@@ -173,26 +175,33 @@ fn ended(folder: &Directory, records: &[String], effort: Effort, remove: bool) -
 }
 
 /// Moves the report after the record of an ended launch into its own file.
-pub(in crate::store) fn part(folder: &Directory, name: &str, most: u64) -> io::Result<()> {
+pub(in crate::store) fn extract_report(
+    folder: &Directory,
+    name: &str,
+    most: u64,
+) -> io::Result<()> {
     match HeldFile::hold(folder, name, most)? {
-        Some(record) => part_held(folder, &record, most),
+        Some(record) => extract_held_report(folder, &record, most),
         None => Ok(()),
     }
 }
 
-fn part_held(folder: &Directory, record: &HeldFile, most: u64) -> io::Result<()> {
+fn extract_held_report(folder: &Directory, record: &HeldFile, most: u64) -> io::Result<()> {
     let report = record.bytes.get(BYTES..).unwrap_or_default();
-    let is_ours = record.bytes.starts_with(&MAGIC.to_ne_bytes());
-    let Some(origin) = report::edit::origin(report).filter(|_| is_ours) else {
+    let is_record = record.bytes.starts_with(&MAGIC.to_ne_bytes());
+    let Some(origin) = report::edit::origin(report) else {
         return Ok(());
     };
+    if !is_record {
+        return Ok(());
+    }
     let kind = origin.kind.unwrap_or(EventKind::Crash).as_str();
     let name = |ending| Name::new(origin.time, kind, &origin.id, ending);
     let (partial, whole) = (name(PARTIAL), name(WHOLE));
-    // One that is there was made by a launch that died before the next line.
+    // If it exists, a launch wrote it and died before it truncated the record.
     if folder.own_length(whole.as_str()).is_none() {
         folder.write(partial.as_str(), report)?;
-        // One that cannot be closed now stays for a later launch.
+        // If it cannot be closed now, a later launch closes it.
         let _ = store::close_partial(folder, partial.as_str(), most);
     }
     record.file.set_len(BYTES as u64)
@@ -271,7 +280,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// Returns the end of a small process, before which 3 were killed.
+    /// Returns the end of a process with little memory; the kernel had killed 3 processes when it was last seen.
     fn how(change: impl Fn(&mut [u64]), boot: u128, kills: u64) -> HowEnded {
         let mut words = [0u64; WORDS];
         words[at::MAGIC] = MAGIC;

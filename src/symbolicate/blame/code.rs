@@ -1,15 +1,16 @@
-//! Kinds of frames, by their names: Swift's functions and what the compiler makes beside them, and pseudo-functions
-//! by which compilers say why code traps. Blame, groups, titles and profiles go by this; no other place looks into a Swift name.
+//! Kinds of frames, by their names: Swift's functions, code that Swift's compiler makes, and the pseudo-functions
+//! that hold the reason of a trap. Blame, groups, titles and profiles use these kinds. No other place looks into a
+//! Swift name.
 
 use std::sync::Arc;
 
-use super::file::says_whose;
+use super::file::shows_owner;
 use crate::symbolicate::frame::{PhysicalFrame, Source, SourceFrame};
 use crate::symbolicate::kept::KnownTexts;
 use crate::symbolicate::swift_name::{Role, Summary, SwiftName, text};
 
-/// Modules of Swift's own libraries, which also an app's file can hold: they are linked statically, and generic functions are
-/// compiled into the app.
+/// Modules of Swift's own libraries. Their code may be in an app's file: libraries are linked statically, and generic
+/// functions are compiled into the app.
 #[rustfmt::skip]
 const LANGUAGE: [&str; 35] = [
     "Swift", "_Concurrency", "_StringProcessing", "_RegexParser", "_Differentiation", "_Observation", "_Backtracing",
@@ -22,9 +23,9 @@ const LANGUAGE: [&str; 35] = [
 /// The kind of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// No function: the text is why the code traps.
+    /// A pseudo-function. The text is the reason of the trap.
     Pseudo(Arc<str>),
-    /// Of a Swift library, or made by Swift's compiler.
+    /// A function of a Swift library, or code that Swift's compiler made.
     SwiftLanguage,
     /// A function of Swift's library that does nothing but end the program.
     SwiftThrow,
@@ -59,7 +60,7 @@ pub(crate) fn is_bare(physical: &PhysicalFrame, frame: &SourceFrame) -> bool {
         return false;
     }
     match frame.file.as_deref() {
-        Some(file) if says_whose(file) => file.ends_with(".swift"),
+        Some(file) if shows_owner(file) => file.ends_with(".swift"),
         _ => physical.frames.last().is_some_and(is_of_swift),
     }
 }
@@ -69,6 +70,7 @@ pub(crate) fn holder_of_closure(function: &str) -> Option<&str> {
     function.strip_prefix("closure in ")
 }
 
+/// Returns the kind of a frame with this name, mangled or simplified.
 fn of_name(name: &str) -> Code {
     if let Some(reason) = reason(name) {
         return Code::Pseudo(reason.into());
@@ -114,7 +116,7 @@ fn of_summary(summary: Summary) -> Code {
     }
 }
 
-/// Why the program ends, where a function of the runtime says so by its name alone.
+/// Returns the reason why the program ends, if the function is one of the runtime that shows it by its name.
 pub(super) fn ending(frame: &SourceFrame) -> Option<&'static str> {
     match frame.function.as_deref()? {
         "swift_errorInMain" => Some("Swift: an error left main"),
@@ -123,7 +125,7 @@ pub(super) fn ending(frame: &SourceFrame) -> Option<&'static str> {
     }
 }
 
-/// The words of a pseudo-function that an optimizer inlines where code traps.
+/// Returns the reason of a trap, if the name is one of a pseudo-function that an optimizer inlined there.
 fn reason(name: &str) -> Option<String> {
     if let Some(text) = text::runtime_failure(name) {
         return Some(format!("Swift: {text}"));

@@ -1,4 +1,4 @@
-//! Whose code a source file is, by where the compiler found it.
+//! The owner of a source file, by the path at which the compiler found it.
 
 use std::sync::Arc;
 
@@ -6,15 +6,16 @@ use super::Owner;
 use crate::symbolicate::frame::{PhysicalFrame, Symbolicated, image_file_name};
 use crate::symbolicate::kept::KnownTexts;
 
-/// Returns true if a file says whose code it has: not the name alone, as Apple's texts have it, and none of those that
-/// compilers have for what they make themselves: `<compiler-generated>`, which Apple's reports write `/<…>`.
-pub(super) fn says_whose(file: &str) -> bool {
+/// Returns true if a path shows the owner of its code. A name without a folder does not, as in Apple's texts. Nor
+/// does a path that a compiler makes up: `<compiler-generated>`, in Apple's reports `/<…>`.
+pub(super) fn shows_owner(file: &str) -> bool {
     let rest = file.trim_start_matches('/');
     let is_made_up = rest.is_empty() || rest.starts_with('<') && rest.ends_with('>');
     file.contains(['/', '\\']) && !is_made_up
 }
 
-/// Whose code a source file is, and the package of the app's or another's in whose folder it lies: see [`package_of`].
+/// Returns the owner of a source file, and the package in whose folder it is: see [`of_file`] and [`package_of`].
+/// Remembers the results.
 pub(super) fn kept_of_file(file: &Arc<str>) -> (Owner, Option<Arc<str>>) {
     thread_local! {
         static KNOWN: KnownTexts<(Owner, Option<Arc<str>>)> = KnownTexts::default();
@@ -22,7 +23,7 @@ pub(super) fn kept_of_file(file: &Arc<str>) -> (Owner, Option<Arc<str>>) {
     KNOWN.with(|known| known.of(file, |file| (of_file(file), package_of(file))))
 }
 
-/// Whose code a source file is, by where the compiler found it.
+/// Returns the owner of a source file, by the path at which the compiler found it.
 pub(super) fn of_file(file: &str) -> Owner {
     let file = file.replace('\\', "/");
     let file = file.as_str();
@@ -67,10 +68,14 @@ pub(super) fn of_file(file: &str) -> Owner {
     if LIBRARY.iter().any(|part| from_root.contains(part)) || from_root.starts_with("/checkouts/") {
         return Owner::Library;
     }
-    // A path whose front was cut off before a package begins with the package's name and version. The app's own
-    // paths begin in its workspace; but cargo's `trim-paths` spells dependencies given by a path so, below `.`.
-    let first = from_root.trim_start_matches('/').split('/').next();
-    let first = first.filter(|_| !file.starts_with("./"));
+    // If the front of a path was cut off before a package, the path begins with the package's name and version. The
+    // app's own paths begin in its workspace. But cargo's `trim-paths` writes dependencies given by a path in this
+    // form, too, after `./`.
+    let first = if file.starts_with("./") {
+        None
+    } else {
+        from_root.trim_start_matches('/').split('/').next()
+    };
     let remapped = ["/deps/", "/crates/", "/dep/"]
         .iter()
         .find_map(|folder| from_root.strip_prefix(folder));
@@ -81,7 +86,8 @@ pub(super) fn of_file(file: &str) -> Owner {
     Owner::App
 }
 
-/// The package, as functions name it, in whose folder of name and version a file lies, `…/serde-1.0.219/src/…`.
+/// Returns the package in whose folder a file is, `…/serde-1.0.219/src/…`, in the form that functions have it
+/// (`serde_json`).
 fn package_of(file: &str) -> Option<Arc<str>> {
     let (before, _) = file.split_once("/src/")?;
     let folder = before.rsplit('/').next().unwrap_or(before);
@@ -91,8 +97,9 @@ fn package_of(file: &str) -> Option<Arc<str>> {
     is_one.then(|| folder[..at].replace('-', "_").into())
 }
 
-/// Returns true if a function is of the package in whose folder its file lies: all before it was cut off, and the
-/// compiler has put the workspace there. An app may lie in such a folder itself.
+/// Returns true if a function is of the package in whose folder its file is. Such a path may begin with the
+/// workspace, which the compiler put in place of a front that was cut off. False for the app's own package, which may
+/// itself be in such a folder.
 pub(super) fn is_package(
     of: &Symbolicated,
     physical: &PhysicalFrame,
@@ -108,8 +115,9 @@ pub(super) fn is_package(
         && !apps.into_iter().flatten().any(is_apps)
 }
 
-/// Returns true for cargo's copy of a package with all before it trimmed: `/gimli-8f1c2b3d4e5f6a7b/53c1b1b/src/…`
-/// of a git repository, `/index.crates.io-1949cf8c6b5b557f/serde-1.0.219/src/…` of a registry.
+/// Returns true for a path of cargo's copy of a package, with all before the copy cut off:
+/// `/gimli-8f1c2b3d4e5f6a7b/53c1b1b/src/…` of a git repository,
+/// `/index.crates.io-1949cf8c6b5b557f/serde-1.0.219/src/…` of a registry.
 fn is_cargos_copy(from_root: &str) -> bool {
     let mut folders = from_root.trim_start_matches('/').split('/');
     let source = folders.next().and_then(|first| first.rsplit_once('-'));
@@ -119,12 +127,12 @@ fn is_cargos_copy(from_root: &str) -> bool {
             .is_some_and(|copy| is_revision(copy) || has_version(copy))
 }
 
-/// `53c1b1b`: seven hexadecimal digits or more.
+/// Returns true for `53c1b1b`: seven hexadecimal digits or more.
 fn is_revision(folder: &str) -> bool {
     folder.len() >= 7 && folder.bytes().all(|c| c.is_ascii_hexdigit())
 }
 
-/// `serde_json-1.0.140`: a package's name and version.
+/// Returns true for `serde_json-1.0.140`: a package's name and version.
 fn has_version(folder: &str) -> bool {
     let versions = folder.match_indices('-').map(|(at, _)| &folder[at + 1..]);
     let mut versions = versions.filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
@@ -138,16 +146,16 @@ fn has_version(folder: &str) -> bool {
     })
 }
 
-/// `library/core/src/…`, as Rust's library is called where the path before it was cut off.
+/// Returns true for `library/core/src/…`, the paths of Rust's library with their front cut off.
 fn is_rust_library(file: &str) -> bool {
     #[rustfmt::skip]
     const CRATES: [&str; 6] = [
         "alloc", "core", "panic_abort", "panic_unwind", "std", "unwind",
     ];
-    let Some((front, behind)) = file.split_once("library/") else {
+    let Some((front, after)) = file.split_once("library/") else {
         return false;
     };
-    let mut parts = behind.splitn(3, '/');
+    let mut parts = after.splitn(3, '/');
     let (name, src) = (parts.next().unwrap_or(""), parts.next());
     (front.is_empty() || front.ends_with("/rust/")) && CRATES.contains(&name) && src == Some("src")
 }

@@ -1,8 +1,8 @@
-//! Whose code a frame is: the app's, or that of a library, the language, the recorder or the system.
+//! The owner of a frame's code: the app, or a library, the language, the recorder or the system.
 //!
-//! What decides is where the function was compiled from, inlined or not: a generic function of Rust's
-//! library lies in the app's image, and is the library's all the same. Only a frame without a source
-//! file goes by its image and its name.
+//! The source file from which a function was compiled decides, inlined or not: a generic function of Rust's library
+//! is in the app's image, but its owner is the language. The image and the name decide for a frame without a source
+//! file.
 
 mod code;
 mod file;
@@ -16,13 +16,13 @@ use super::frame::{
 use crate::report::EventKind;
 use code::ending;
 pub(crate) use code::{Code, code, holder_of_closure, is_bare};
-use file::{is_package, kept_of_file, of_file, says_whose};
+use file::{is_package, kept_of_file, of_file, shows_owner};
 use name::{kept_of_name, of_image};
 
-/// Folders of this recorder's sources that are kept: a program has one or two.
+/// Most folders of this recorder's sources that are remembered; a program has one or two.
 const FOLDERS: usize = 16;
 
-/// A source frame, and the physical frame that it is of.
+/// A source frame, and the physical frame that contains it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Blamed<'a> {
     pub physical: &'a PhysicalFrame,
@@ -31,7 +31,7 @@ pub(crate) struct Blamed<'a> {
 }
 
 impl<'a> Blamed<'a> {
-    /// The function's name; where it is not known, that of the image.
+    /// Returns the function's name; if it is not known, the image's.
     pub fn name(&self, of: &'a Symbolicated) -> &'a str {
         let name = self.frame.and_then(|frame| frame.function.as_deref());
         name.or_else(|| {
@@ -51,9 +51,9 @@ impl<'a> Blamed<'a> {
     }
 }
 
-/// The app's innermost frame of a stack, and of the callers that await its functions where no frame is the app's; else the
-/// innermost of its libraries' that has a name; else the innermost that has one; else the innermost. Never one that throws
-/// or aborts.
+/// Returns the frame of a stack to blame: the innermost of the app; else the innermost of a library that has a name;
+/// else the innermost that has a name; else the innermost. If no frame of the stack is the app's, the callers that
+/// await its functions count as frames. Frames that throw or abort are skipped.
 pub(crate) fn blamed<'a>(of: &'a Symbolicated, stack: &'a Stack) -> Option<Blamed<'a>> {
     let worth = |blamed: &Blamed<'_>| match owner(of, blamed.physical, blamed.frame) {
         Owner::App => 0,
@@ -62,21 +62,21 @@ pub(crate) fn blamed<'a>(of: &'a Symbolicated, stack: &'a Stack) -> Option<Blame
         _ => 2,
     };
     let frames = sought(of, stack);
-    // Of those worth the same, the first.
+    // Returns the first of equal ones.
     frames.filter(|frame| !frame.is_throw()).min_by_key(worth)
 }
 
-/// The source frames among which the one to blame is, and by which a stack is grouped, innermost first. The callers that
-/// await a function are among them where no frame of the stack is the app's. Without a panic's own handling, and without
-/// inlined functions that have no name: how many there are is the compiler's choice.
+/// Returns the source frames from which the one to blame is chosen, and by which a stack is grouped, innermost first.
+/// If no frame of the stack is the app's, they include the callers that await its functions. They exclude a panic's
+/// own handling, and inlined functions without a name, whose number is the compiler's choice.
 pub(crate) fn sought<'a>(
     of: &'a Symbolicated,
     stack: &'a Stack,
 ) -> impl Iterator<Item = Blamed<'a>> {
     let is_apps = |blamed: Blamed<'_>| is_own(of, blamed.physical, blamed.frame);
-    let joined = !stack.tasks.is_empty() && !each(stack).any(is_apps);
-    let alone = (!joined).then(|| stack.frames.iter());
-    let joined = joined.then(|| stack.joined());
+    let with_callers = !stack.tasks.is_empty() && !each(stack).any(is_apps);
+    let alone = (!with_callers).then(|| stack.frames.iter());
+    let joined = with_callers.then(|| stack.joined());
     let frames = alone
         .into_iter()
         .flatten()
@@ -89,8 +89,8 @@ pub(crate) fn sought<'a>(
     sources.filter(is_named)
 }
 
-/// Count of the innermost source frames that are a panic's own handling: hooks of any crate, up to the function
-/// with which Rust's library begins it. 0 unless the report is of a panic.
+/// Returns the count of the innermost source frames that handle a panic: hooks of any crate, up to the function by
+/// which Rust's library begins a panic. 0 unless the report is of a panic.
 pub(crate) fn handling(of: &Symbolicated, stack: &Stack) -> usize {
     let event = of.report.event.as_ref();
     if event.is_none_or(|event| event.kind != EventKind::Panic) {
@@ -102,11 +102,12 @@ pub(crate) fn handling(of: &Symbolicated, stack: &Stack) -> usize {
         name.is_some_and(|name| name.rsplit("::").next() == Some("rust_begin_unwind"))
     };
     let frames = || each(stack);
-    let behind = frames().position(|frame| begins(&frame)).map(|at| at + 1);
-    // A stack that ends there is all that there is.
-    behind
-        .filter(|behind| frames().nth(*behind).is_some())
-        .unwrap_or(0)
+    let Some(begin) = frames().position(|frame| begins(&frame)) else {
+        return 0;
+    };
+    // If the stack ends there, no other frame could be blamed.
+    let is_last = frames().nth(begin + 1).is_none();
+    if is_last { 0 } else { begin + 1 }
 }
 
 /// Every source frame of a stack, innermost first.
@@ -114,7 +115,7 @@ pub(crate) fn each(stack: &Stack) -> impl Iterator<Item = Blamed<'_>> {
     stack.frames.iter().flat_map(each_of)
 }
 
-/// Every source frame of a physical one; of one without, that itself. A pseudo-function is none.
+/// Every source frame of a physical frame, without pseudo-functions; `None` once for a frame without source frames.
 pub(crate) fn each_of(physical: &PhysicalFrame) -> impl Iterator<Item = Blamed<'_>> {
     let bare = physical.frames.is_empty().then_some(None);
     let is_pseudo = |frame: &&SourceFrame| frame.inlined && matches!(code(frame), Code::Pseudo(_));
@@ -148,7 +149,7 @@ pub(crate) fn owner(
         Some(name) if !is_named_like_the_app(of, name) => kept_of_name(name),
         _ => Owner::App,
     };
-    let Some(file) = frame.and_then(|frame| frame.file.as_ref().filter(|file| says_whose(file)))
+    let Some(file) = frame.and_then(|frame| frame.file.as_ref().filter(|file| shows_owner(file)))
     else {
         return by_name();
     };
@@ -161,35 +162,36 @@ pub(crate) fn owner(
     }
 }
 
-/// The owner of a Swift function, or of what Swift's compiler makes: the function's module decides, whatever file the row
-/// names, which may be that of a caller. Packages are modules as the app's are: there the file decides. An inlined function
-/// without its module, and without a file, is of Swift's library or a thunk: app code has a file.
+/// Returns the owner of a Swift function, or of code that Swift's compiler makes. The function's module decides, and
+/// not the row's file, which may be a caller's. Modules of packages look like the app's: the file decides between
+/// these. An inlined function without module and file is of Swift's library or a thunk, because app code has a file.
 fn of_swift(physical: &PhysicalFrame, frame: &SourceFrame) -> Option<Owner> {
     match code(frame) {
         Code::Pseudo(_) | Code::SwiftLanguage | Code::SwiftThrow => Some(Owner::Language),
         Code::Swift(_) => {
-            let file = frame.file.as_ref().filter(|file| says_whose(file));
+            let file = frame.file.as_ref().filter(|file| shows_owner(file));
             match file.map_or(Owner::App, |file| kept_of_file(file).0) {
                 Owner::Language => Some(Owner::App),
                 owner => Some(owner),
             }
         }
         Code::Other => {
-            let has_file = frame.file.as_deref().is_some_and(says_whose);
+            let has_file = frame.file.as_deref().is_some_and(shows_owner);
             (!has_file && is_bare(physical, frame)).then_some(Owner::Language)
         }
     }
 }
 
-/// Returns true for the kernel's name of an exception (`EXC_BREAKPOINT`), which reports of Apple's platforms have as a reason:
-/// a trap has a better one.
+/// Returns true for the kernel's name of an exception (`EXC_BREAKPOINT`), which is the reason in reports of Apple's
+/// platforms. The reason from [`trap`] is better.
 pub(crate) fn is_kernels(reason: &str) -> bool {
     reason.starts_with("EXC_")
 }
 
-/// Why the code traps, as a compiler says at the innermost frame of a stack, or a function of its runtime by its name.
+/// Returns the reason of a trap: that of a pseudo-function at the innermost frame, or that of a runtime's function
+/// that is known by name.
 pub(crate) fn trap(stack: &Stack) -> Option<std::sync::Arc<str>> {
-    /// Frames of a runtime below the function that ended the program.
+    /// Most frames of a runtime between the innermost one and the function that ended the program.
     const NEAR: usize = 16;
     let innermost = stack.frames.first()?.frames.iter();
     let pseudo = innermost.clone().find_map(|frame| match code(frame) {
@@ -206,8 +208,8 @@ pub(crate) fn trap(stack: &Stack) -> Option<std::sync::Arc<str>> {
     })
 }
 
-/// Returns true if a row says no line of a function with a path, as of code that the compiler moved: its file may be of
-/// any function that was inlined there.
+/// Returns true if the row of a function with a path (`a::b`) has no line. Code that the compiler moved has such
+/// rows; their file may be that of any function inlined there.
 fn is_moved(frame: Option<&SourceFrame>) -> bool {
     let name = frame.and_then(|frame| frame.function.as_deref());
     frame.is_some_and(|frame| frame.line.is_none()) && name.is_some_and(|name| name.contains("::"))
@@ -268,9 +270,9 @@ impl KnownOwners {
     }
 }
 
-/// Folders of this recorder's sources that a report shows by itself: a function of the crate `wedjat` was
-/// compiled from there. Inlined functions have no crate in their name where the debug information holds
-/// line tables alone, and a checkout may lie in a folder of any name.
+/// Returns folders of this recorder's sources, by the report alone: a function of the crate `wedjat` was compiled
+/// from there. Inlined functions have no crate in their name where the debug information holds line tables alone, and
+/// a checkout may lie in a folder of any name.
 fn shown_folders(of: &Symbolicated) -> Vec<String> {
     let mut folders: Vec<String> = Vec::new();
     let stacks = of.threads.iter().chain(&of.samples);
@@ -282,12 +284,14 @@ fn shown_folders(of: &Symbolicated) -> Vec<String> {
             continue;
         };
         let bare = name.strip_prefix('<').unwrap_or(name);
-        let is_ours = bare.starts_with("wedjat::");
-        let Some(end) = is_ours.then(|| file.rfind("/src/")).flatten() else {
+        if !bare.starts_with("wedjat::") {
+            continue;
+        }
+        let Some(end) = file.rfind("/src/") else {
             continue;
         };
         let folder = &file[..end + "/src/".len()];
-        // A method of another crate's trait, `<wedjat::Stall as …>`, may be the app's or of Rust's library.
+        // `<wedjat::Stall as …>` is a method of a trait, which may be the app's or of Rust's library.
         let is_of_trait = name.starts_with('<') && name.contains(" as ");
         let is_new = folders.len() < FOLDERS && !folders.iter().any(|known| known == folder);
         if is_new && !is_of_trait && of_file(file) == Owner::App {
@@ -384,7 +388,7 @@ mod tests {
         assert_eq!(owners, [Recorder, Recorder, App, Recorder, App, App]);
     }
 
-    /// Of code that the compiler moved, the row has line 0, and the file of what was inlined there.
+    /// The row of code that the compiler moved has line 0, and the file of a function inlined there.
     #[test]
     fn a_file_without_a_line_does_not_take_a_function_from_the_app() {
         let of = app(&["/opt/till/till"]);
@@ -409,7 +413,7 @@ mod tests {
         );
     }
 
-    /// A function that goes on after its `await` is called by a queue: its callers are on no stack.
+    /// A queue calls a function that continues after its `await`: its callers are on no stack.
     #[test]
     fn where_no_frame_is_the_apps_the_caller_that_awaits_is_blamed() {
         let mut of = app(&["/opt/till/till", "/usr/lib/swift/libswift_Concurrency.so"]);
@@ -494,7 +498,7 @@ mod tests {
         );
     }
 
-    /// At -O the compiler inlines a function that is none, without a line of its own, where code traps.
+    /// At -O the compiler inlines a pseudo-function where code traps, without a line of its own.
     #[test]
     fn what_says_why_code_traps_is_not_blamed() {
         let mut of = app(&["/opt/till/till"]);
@@ -568,7 +572,7 @@ mod tests {
         assert_eq!(owned("swiftly_done", 0), Owner::App);
     }
 
-    /// Of a hook without line tables nothing says that it is not the app's.
+    /// A hook without line tables looks like the app's.
     #[test]
     fn whoever_has_set_a_panics_hook_is_not_blamed_for_the_panic() {
         let mut of = app(&["/opt/till/till"]);

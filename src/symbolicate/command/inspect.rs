@@ -31,11 +31,11 @@ pub(super) struct Inspected {
 pub(super) fn inspect(path: &Path, input: &mut dyn Read) -> Result<Inspected, Error> {
     if path == Path::new("-") {
         let path = Path::new("standard input");
-        let most = limits::REPORT_BYTES as u64 + 1;
+        let limit = limits::REPORT_BYTES as u64 + 1;
         let mut bytes = Vec::new();
-        let read = input.take(most).read_to_end(&mut bytes);
+        let read = input.take(limit).read_to_end(&mut bytes);
         read.map_err(|error| Error::io(path, error))?;
-        if bytes.len() as u64 == most {
+        if bytes.len() as u64 == limit {
             return Err(Error::bad_file(path, "longer than a report: give a file"));
         }
         return inspect_bytes(path, SharedBytes::from(bytes));
@@ -49,7 +49,7 @@ pub(super) fn inspect(path: &Path, input: &mut dyn Read) -> Result<Inspected, Er
     }
     let mut all = Inspected::default();
     for file in &files {
-        // One that cannot be read does not keep the others from being listed.
+        // An unreadable file does not prevent the others from being listed.
         match SharedBytes::map(file).and_then(|bytes| inspect_bytes(file, bytes)) {
             Ok(found) => all.text.push_str(&found.text),
             Err(error) => {
@@ -67,8 +67,8 @@ fn inspect_bytes(path: &Path, bytes: SharedBytes) -> Result<Inspected, Error> {
     let _ = writeln!(text, "{}: {len} bytes", plain(&name));
     let bytes = match Packing::of(&bytes) {
         Some(packing) => {
-            let unpacked = unpack::unpacked(packing, &bytes);
-            let unpacked = unpacked.map_err(|error| Error::bad_file(path, error))?;
+            let unpacked =
+                unpack::unpacked(packing, &bytes).map_err(|error| Error::bad_file(path, error))?;
             let _ = writeln!(
                 text,
                 "  packed by {packing}: {} bytes in it",
@@ -119,6 +119,7 @@ fn debug_files(folder: &Path) -> Vec<PathBuf> {
     paths.filter(is_file).collect()
 }
 
+/// Appends the facts of one object: its id, code, DWARF, symbols and links.
 fn describe(object: &ObjectFile, text: &mut String) {
     let mut say = |line: String| {
         text.push_str(&line);
@@ -226,7 +227,7 @@ struct UnitSurvey {
 /// Reads the root of every unit; `None` if there is no DWARF.
 fn survey(object: &ObjectFile) -> Option<UnitSurvey> {
     let sections = DwarfSections::load(object)?;
-    // If dwz took part of it out, its producer may stand there.
+    // If dwz moved a part of the DWARF to a shared file, the producer may be there.
     let shared = search::dwz_file(object, Vec::new(), true);
     let shared = shared.and_then(|shared| DwarfSections::load(&shared));
     let dwarf = guard::view_all(&sections, shared.as_ref())?;

@@ -1,4 +1,4 @@
-//! A fault in the symbolicator over one report, kept from the others of the run.
+//! Catches panics of the symbolicator over one report, so that the other reports of the run are printed.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, Location, PanicHookInfo, catch_unwind};
@@ -10,7 +10,7 @@ thread_local! {
     static LAST: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Has panics that [`run`] catches noted, in place of a message of their own. Others are said as before.
+/// Installs a panic hook that stores the message of panics that [`run`] catches. Other panics are printed as before.
 pub(super) fn note_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -31,7 +31,7 @@ fn words(panic: &PanicHookInfo<'_>) -> String {
 /// Runs `work`.
 ///
 /// # Errors
-/// The sentence for people, if it panics. What it worked on is half done, and must not be used.
+/// A sentence for the user, if `work` panics. Values that `work` changed are incomplete and must not be used.
 pub(super) fn run<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     let outer = IS_CAUGHT.replace(true);
     LAST.take();

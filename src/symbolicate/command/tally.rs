@@ -9,9 +9,9 @@ use crate::symbolicate::format::missing_lines;
 use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::{MissingFile, Symbolicated};
 
-/// Messages about reports that are printed one by one; of further ones only the number.
+/// Most messages about reports that are printed. Further ones are only counted.
 const MESSAGES: u64 = 10;
-/// Missing debug files that are listed at most.
+/// Most missing debug files that are listed.
 const MISSING: usize = 1 << 14;
 
 /// The counts, and the missing debug files.
@@ -19,7 +19,7 @@ const MISSING: usize = 1 << 14;
 pub(super) struct Tally {
     /// Reports of which something could be read.
     pub seen: u64,
-    /// Those that were not asked for.
+    /// Reports that the filters excluded.
     pub unwanted: u64,
     pub damaged: u64,
     /// Inputs that could not be opened or read.
@@ -69,8 +69,8 @@ impl Tally {
         // The system's own libraries are known to lack debug files: `--list-missing` has them.
         let missing = self.missing.values().filter(|m| !(m.system && m.symbols));
         let missing: Vec<&MissingFile> = missing.collect();
-        let is_there = |of: &&MissingFile| of.damaged + of.refused > 0;
-        let (in_part, nowhere): (Vec<_>, Vec<_>) = missing.iter().copied().partition(is_there);
+        let is_partial = |file: &&MissingFile| file.damaged + file.refused > 0;
+        let (in_part, nowhere): (Vec<_>, Vec<_>) = missing.iter().copied().partition(is_partial);
         let most = (!args.verbose).then_some(MESSAGES as usize);
         let shown = most.unwrap_or(usize::MAX);
         let (nowhere, in_part) = (missing_lines(nowhere), missing_lines(in_part));
@@ -88,7 +88,7 @@ impl Tally {
                 "--verbose",
             ),
         ] {
-            // Text names them itself.
+            // `--list-missing` has printed them.
             if args.list_missing || lines.is_empty() {
                 continue;
             }
@@ -100,11 +100,12 @@ impl Tally {
                 messages.note(&format!("  {more} more; {all} prints all"));
             }
         }
-        match (self.seen, self.damaged) {
-            _ if self.seen == 0 || self.unopened > 0 => NOTHING,
-            (_, 1..) => DAMAGED,
-            _ if args.strict && !missing.is_empty() => DAMAGED,
-            _ => DONE,
+        if self.seen == 0 || self.unopened > 0 {
+            NOTHING
+        } else if self.damaged > 0 || args.strict && !missing.is_empty() {
+            DAMAGED
+        } else {
+            DONE
         }
     }
 }
@@ -124,7 +125,7 @@ impl Quiet {
         }
     }
 
-    /// Counts one more; whether it is one too many to be printed.
+    /// Counts a message. Returns true if it is not to be printed, because so many were.
     pub fn is_enough(&mut self) -> bool {
         self.messages += 1;
         !self.verbose && self.messages > MESSAGES

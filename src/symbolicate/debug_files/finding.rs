@@ -18,6 +18,7 @@ use crate::symbolicate::lock;
 use crate::symbolicate::system_paths::is_system;
 
 impl DebugFiles {
+    /// Opens the files of an image, those with debug information first; `None` if there are none.
     pub(super) fn open_image(&self, image: &Image, build: Option<&str>) -> Option<ImageFiles> {
         let mut files: Vec<DebugFile> = Vec::new();
         let take = |path: &Path, files: &mut Vec<DebugFile>| {
@@ -35,12 +36,12 @@ impl DebugFiles {
         }
         if self.options.search {
             self.take_beside(image, &mut files, &take);
-            let own = Path::new(&image.name);
-            if is_system_library(own) {
+            let image_path = Path::new(&image.name);
+            if is_system_library(image_path) {
                 if image.id.is_empty() && image.text_hash.is_some() {
-                    files.extend(self.without_id(own, image));
+                    files.extend(self.without_id(image_path, image));
                 }
-                take(own, &mut files);
+                take(image_path, &mut files);
             }
             if !has_dwarf(&files) {
                 let path = search::build_id_path(Path::new(search::SYSTEM), &image.id);
@@ -67,7 +68,8 @@ impl DebugFiles {
             }
         }
         #[cfg(feature = "debuginfod")]
-        if let Some(servers) = self.debuginfod.as_ref().filter(|_| !has_dwarf(&files))
+        if !has_dwarf(&files)
+            && let Some(servers) = &self.debuginfod
             && let Some(path) = servers.find(&image.id)
         {
             take(&path, &mut files);
@@ -76,7 +78,7 @@ impl DebugFiles {
         (!files.is_empty()).then(|| ImageFiles::new(files))
     }
 
-    /// The debug file that a given image links to, which has nothing to name functions by itself.
+    /// Returns the debug file that an added image links to. The image itself cannot name functions.
     fn linked_by_nameless(&self, image: &Image) -> Option<ObjectFile> {
         let given = self.nameless.iter();
         let mut same = given.filter(|given| given.object.id == image.id);
@@ -90,29 +92,30 @@ impl DebugFiles {
         })
     }
 
-    /// The objects of this id; of a build id's front, as far as it goes for a GUID, those of the whole.
+    /// Returns the objects of this id. If there are none, and the id is a build id cut to the length of a GUID, those
+    /// of the whole build id.
     fn entries(&self, id: &[u8]) -> impl Iterator<Item = &FoundObject> {
         let known = self.index.get(id);
         let longer = self
             .index
-            .range::<[u8], _>((Bound::Excluded(id), Bound::Unbounded));
-        let longer = longer.take_while(|(other, _)| other.starts_with(id));
-        let longer = longer.filter(move |(other, _)| known.is_none() && is_front(id, other));
-        known
-            .into_iter()
-            .chain(longer.map(|(_, entries)| entries))
-            .flatten()
+            .range::<[u8], _>((Bound::Excluded(id), Bound::Unbounded))
+            .take_while(|(other, _)| other.starts_with(id))
+            .filter(move |(other, _)| known.is_none() && is_front(id, other))
+            .map(|(_, entries)| entries);
+        known.into_iter().chain(longer).flatten()
     }
 
-    /// The image in this file, where neither it nor the report knows an id: its text must be the one
-    /// that ran, if the report says which that was.
+    /// Opens an image without an id, for a report that has no id of it either. If the report has a hash of the text,
+    /// the text must have that hash.
     fn without_id(&self, path: &Path, image: &Image) -> Option<DebugFile> {
         let object = object_file::open(path).ok()?.into_iter().next()?;
-        let is_it = object.id.is_empty() && is_what_ran(&object, image);
-        is_it.then(|| self.debug_file(object))?
+        if !object.id.is_empty() || !is_what_ran(&object, image) {
+            return None;
+        }
+        self.debug_file(object)
     }
 
-    /// Takes the dSYM beside a binary that was given, which has no debug information itself.
+    /// Takes the dSYM beside an added binary that has no debug information itself.
     fn take_beside(
         &self,
         image: &Image,
@@ -156,7 +159,7 @@ impl DebugFiles {
         places
     }
 
-    /// The object at work; `None` if it is not within [`max_size`](DebugFiles::max_size).
+    /// Prepares an object for look-ups; returns `None` if it is larger than [`max_size`](DebugFiles::max_size).
     pub(super) fn debug_file(&self, object: ObjectFile) -> Option<DebugFile> {
         let most = self.options.max_size;
         let has_room = |of: &ObjectFile| of.unpacked.max(of.bytes.len() as u64) <= most;
@@ -169,7 +172,7 @@ impl DebugFiles {
         Some(DebugFile::new(object, sup, map, options, learned))
     }
 
-    /// The map of the texts that a bitcode build hid.
+    /// Opens the map of the texts that a bitcode build hid.
     fn symbol_map(&self, object: &ObjectFile) -> Option<SymbolMap> {
         if !object.is_mach_o() || object.id.is_empty() {
             return None;
@@ -182,7 +185,7 @@ impl DebugFiles {
         SymbolMap::open(&path?).ok()
     }
 
-    /// Places that a debug file's dwz file may be at, by what was added.
+    /// Opens the dwz file of a debug file, among what was added or where the debug file says.
     fn dwz_file(&self, object: &ObjectFile) -> Option<ObjectFile> {
         let (_, id) = object.altlink.as_ref()?;
         let entries = self.index.get(id).into_iter().flatten();
@@ -191,7 +194,7 @@ impl DebugFiles {
     }
 }
 
-/// Returns true if the text of an object is the one that ran, if the report has its hash.
+/// Returns true unless the report has a hash of the image's text and the object has another one.
 fn is_what_ran(object: &ObjectFile, image: &Image) -> bool {
     let ran = image.text_hash.as_deref();
     ran.is_none_or(|ran| object.text_hash().is_some_and(|hash| hash == *ran))

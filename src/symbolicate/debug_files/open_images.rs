@@ -11,9 +11,9 @@ use crate::symbolicate::image_files::ImageFiles;
 /// Memory that open images may take, roughly, besides what is mapped of their files. A file that is mapped needs no
 /// descriptor.
 const OPEN_BYTES: usize = 256 << 20;
-/// Images without a file that are known to have none.
+/// Most images that are remembered. Beyond this, those without a file are forgotten.
 pub(super) const KNOWN_IMAGES: usize = 1 << 14;
-/// Look-ups of images after which their memory is summed up again: it grows with use.
+/// Look-ups between two sums of the memory of open images, which grows with use.
 pub(super) const WEIGH_EVERY: u64 = 256;
 
 /// Id (or hash of the text) and name of an image.
@@ -29,8 +29,8 @@ pub(super) struct OpenImages {
 }
 
 impl OpenImages {
-    /// Closes those that were not used for longest, until the others are within the limits, but never `keep`. Images that
-    /// are still read without a table come first: they take more memory, and a table is the work of many look-ups.
+    /// Closes the least recently used images until the rest is within the limits, but never `keep`. Images without a
+    /// table are closed first: they take more memory, and a table is made only after many look-ups.
     pub(super) fn make_room(&mut self, keep: &ImageKey) {
         if self.images.len() > KNOWN_IMAGES {
             self.images.retain(|_, (files, _)| files.is_some());
@@ -41,7 +41,8 @@ impl OpenImages {
         };
         let mut open: Vec<_> = self.images.iter().filter_map(is_open).collect();
         open.sort_unstable();
-        let (mut count, mut bytes) = (open.len(), open.iter().map(|of| of.2).sum::<usize>());
+        let mut count = open.len();
+        let mut bytes: usize = open.iter().map(|(_, _, weight, _)| weight).sum();
         for (_, _, weight, key) in open {
             if count <= self.limit && bytes <= OPEN_BYTES {
                 return;

@@ -1,5 +1,5 @@
-//! The roots of units, as much of them as leads to addresses and lines: no name, no other entry, and of the
-//! tables of abbreviations no more than a root needs.
+//! Reads the roots of units, but of these only the attributes that lead to addresses and lines, and of a table of
+//! abbreviations only the root's.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use rustc_hash::FxHashMap;
 
 use super::dwarf::R;
 
-/// Units may share abbreviations and lines, but not so that these sections are read so many times over:
-/// addr2line and symbolic keep what they read for each unit.
+/// Most times that the bytes of abbreviations and lines are read because units share them. addr2line and symbolic
+/// keep what they read for each unit.
 pub(crate) const MOST_READS: usize = 16;
 
 /// The attributes of a root that lead to addresses and lines; all others, names first, are skipped.
@@ -28,7 +28,7 @@ const WANTED: [gimli::DwAt; 9] = [
     gimli::DW_AT_GNU_dwo_id,
 ];
 
-/// An abbreviation of no more bytes is that of a root, however many roots use it.
+/// Bytes of a root's abbreviation that do not count toward the limit: many roots may share one.
 const SHORT: usize = 256;
 
 /// Attributes of one entry.
@@ -37,17 +37,17 @@ pub(crate) type Attributes<'a> = Vec<gimli::Attribute<R<'a>>>;
 /// Reads roots one after the other.
 pub(crate) struct Roots<'d, 'a> {
     dwarf: &'d Dwarf<R<'a>>,
-    /// Of the last root that was read.
+    /// Wanted attributes of the last root that was read.
     pub attributes: Attributes<'a>,
     /// Its tag.
     pub tag: gimli::DwTag,
     /// Offset in `.debug_abbrev` at which its abbreviation names `DW_AT_stmt_list`.
     pub names_lines_at: Option<usize>,
-    /// Offsets of abbreviations, by their table and code, and their tags.
+    /// Offset and tag of each abbreviation that was read, by its table and code.
     found: FxHashMap<(usize, u64), (usize, gimli::DwTag)>,
     /// Bytes of abbreviations that may still be read.
     left: usize,
-    none: Arc<Abbreviations>,
+    no_abbreviations: Arc<Abbreviations>,
 }
 
 impl<'d, 'a> Roots<'d, 'a> {
@@ -59,23 +59,24 @@ impl<'d, 'a> Roots<'d, 'a> {
             names_lines_at: None,
             found: FxHashMap::default(),
             left: MOST_READS.saturating_mul(dwarf.debug_abbrev.reader().len()),
-            none: Arc::default(),
+            no_abbreviations: Arc::default(),
         }
     }
 
-    /// Returns true if units share tables of abbreviations beyond measure; the last read is incomplete then.
+    /// Returns true if units share tables of abbreviations more often than the limit allows. Then the last root is
+    /// incomplete.
     pub(crate) fn are_too_long(&self) -> bool {
         self.left == 0
     }
 
-    /// A unit of which only the root can be read, without its name, and where its lines stand.
+    /// Returns a unit of which only the root can be read, without its name, and the offset of its lines.
     pub(crate) fn unit(
         &mut self,
         header: UnitHeader<R<'a>>,
     ) -> Option<(Unit<R<'a>>, Option<DebugLineOffset>)> {
         self.read(&header).ok()?;
         let mut unit = Unit {
-            abbreviations: self.none.clone(),
+            abbreviations: self.no_abbreviations.clone(),
             name: None,
             comp_dir: None,
             low_pc: 0,
@@ -90,7 +91,8 @@ impl<'d, 'a> Roots<'d, 'a> {
             },
             header,
         };
-        let (mut low, mut lines) = (None, None);
+        let mut low = None;
+        let mut lines = None;
         for attribute in &self.attributes {
             match (attribute.name(), attribute.value()) {
                 (gimli::DW_AT_low_pc, value) => low = Some(value),
@@ -124,12 +126,13 @@ impl<'d, 'a> Roots<'d, 'a> {
         let code = input.read_uleb128()?;
         let first = UnitOffset(root.0 + (all - input.len()));
         let (mut specs, tag) = self.find(header.debug_abbrev_offset().0, code)?;
-        let mut entry = header.entries_raw(&self.none, Some(first))?;
-        let (begin, all) = (specs.len(), self.dwarf.debug_abbrev.reader().len());
+        let mut entry = header.entries_raw(&self.no_abbreviations, Some(first))?;
+        let begin = specs.len();
+        let section_len = self.dwarf.debug_abbrev.reader().len();
         self.tag = tag;
         self.names_lines_at = None;
         loop {
-            let at = all - specs.len();
+            let at = section_len - specs.len();
             let Some(spec) = specification(&mut specs)? else {
                 break;
             };
@@ -147,7 +150,7 @@ impl<'d, 'a> Roots<'d, 'a> {
         Ok(())
     }
 
-    /// The attributes and the tag of the abbreviation `code` of a table.
+    /// Finds the abbreviation `code` of a table; returns its attributes and its tag.
     fn find(&mut self, table: usize, code: u64) -> gimli::Result<(R<'a>, gimli::DwTag)> {
         let mut specs = *self.dwarf.debug_abbrev.reader();
         let all = specs.len();
@@ -177,8 +180,8 @@ pub(crate) fn is_empty(header: &UnitHeader<R<'_>>) -> bool {
             .is_ok_and(|entries| entries.slice().iter().all(|byte| *byte == 0))
 }
 
-/// Reads up to the attributes of the next abbreviation if that has the code `wanted`, else over it; its tag
-/// if it has. An error at the end of the table, too.
+/// Reads the next abbreviation. If its code is `wanted`, stops before the attributes and returns the tag; else skips
+/// it. Returns an error at the end of the table, too.
 fn next_abbreviation(
     specs: &mut R<'_>,
     wanted: Option<u64>,
@@ -202,7 +205,7 @@ pub(crate) fn table_len(mut specs: R<'_>) -> usize {
     begin - specs.len()
 }
 
-/// The next attribute of an abbreviation, unless it ends there.
+/// Reads the next attribute of an abbreviation; returns `None` at its end.
 fn specification(specs: &mut R<'_>) -> gimli::Result<Option<AttributeSpecification>> {
     let (name, form) = (specs.read_uleb128_u16()?, specs.read_uleb128_u16()?);
     let (name, form) = (gimli::DwAt(name), gimli::DwForm(form));

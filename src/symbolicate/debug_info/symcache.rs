@@ -1,4 +1,5 @@
-//! symbolic's SymCache of a whole debug file: names and paths as stored, and its answers.
+//! The SymCache (of the crate symbolic) of a whole debug file: the form in which names and paths are stored, and
+//! look-ups.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -16,7 +17,7 @@ use crate::symbolicate::lock;
 
 /// Longer chains of inlined functions are damage that runs in a circle.
 const MAX_CHAIN: usize = 512;
-/// Most names that are kept as frames have them; a name is some hundred bytes.
+/// Most decoded names that are kept; a name is some hundred bytes.
 const NAMES_KEPT: usize = 1 << 17;
 /// Most paths that are kept: a large app has some ten thousand source files.
 const PATHS_KEPT: usize = 1 << 15;
@@ -24,7 +25,7 @@ const PATHS_KEPT: usize = 1 << 15;
 const TEXT_WEIGHT: usize = 256;
 /// Most bytes of names and paths in a table, for each byte of the debug file: real ones take less than one.
 const TEXTS_PER_BYTE: usize = 8;
-/// Bytes of names and paths that the table of any file may have.
+/// Bytes of names and paths that every table may have, however small its file is.
 const FEW_TEXTS: usize = 1 << 20;
 
 /// A frame with a name and nothing else, and a symbol's relative address.
@@ -49,14 +50,14 @@ pub(crate) struct FullTable {
 /// Names and paths that answers share.
 #[derive(Default)]
 struct SharedTexts {
-    /// Names by where they stand in the cache.
+    /// Decoded names, by their address in the cache.
     names: FxHashMap<usize, NamedFrame>,
-    /// Paths by where they stand there.
+    /// Paths, by their address in the cache.
     paths: FxHashMap<usize, Arc<str>>,
 }
 
 impl FullTable {
-    /// Over what `convert` makes; `base` is the image's link-time address.
+    /// Parses the bytes that `convert` made. `base` is the image's link-time address.
     pub(crate) fn new(bytes: SharedBytes, damaged: usize, base: u64) -> Option<FullTable> {
         // SAFETY: `bytes` keeps them for as long as `cache` reads them, and they never move: a
         // `SharedBytes` is a part of a mapped file or of a `Vec` that nothing else can change.
@@ -86,10 +87,10 @@ impl FullTable {
         own + (texts.names.len() + texts.paths.len()) * TEXT_WEIGHT
     }
 
-    /// The answer for a link-time address; `None` where the truth is unknown.
+    /// Looks up a link-time address; returns `None` if the table has no function or file for it.
     pub(crate) fn lookup(&self, svma: u64) -> Option<Resolved> {
         let relative = svma.checked_sub(self.base)?;
-        // Most of the time goes into reading these, where no other thread waits.
+        // Reading these takes most of the time: it is done before the lock is taken.
         let locations = self.cache.lookup(relative).take(MAX_CHAIN);
         let mut found = FOUND.take();
         found.extend(locations.map(|at| (at.function(), at.file(), at.line())));
@@ -143,14 +144,14 @@ impl SharedTexts {
     }
 }
 
-/// A symbol's name with the mark that [`stored`] knows it by, and its relative address.
+/// Marks a symbol's name with its relative address, for [`stored`].
 pub(super) fn marked(symbol: &Named<'_>, base: u64) -> String {
     let name = bounded(symbol.name);
     format!("\0{:x}\0{name}", symbol.entry.wrapping_sub(base))
 }
 
-/// A name as stored in the cache: as the file has it, demangled if that differs, and for a symbol its relative address;
-/// with zeros between them, which no name has.
+/// Encodes a name for the cache: the name in the file, the demangled name if it differs, and the relative address of
+/// a symbol. They are separated by zero bytes, which no name has.
 fn stored(name: &str) -> String {
     let marked = name.strip_prefix('\0').unwrap_or_default();
     let (entry, name) = marked.split_once('\0').unwrap_or(("", name));
@@ -160,7 +161,7 @@ fn stored(name: &str) -> String {
     }
 }
 
-/// The name, its demangled form and where a symbol lies, of what [`stored`] gave.
+/// Decodes what [`stored`] returned: the name, its demangled form, and the relative address of a symbol.
 fn restored(text: &str) -> Option<(&str, &str, Option<u64>)> {
     let mut zeros = memchr::memchr_iter(0, text.as_bytes());
     let (first, second) = (zeros.next()?, zeros.next()?);
@@ -170,7 +171,7 @@ fn restored(text: &str) -> Option<(&str, &str, Option<u64>)> {
     (first > 0).then_some((name, demangled.unwrap_or(name), entry))
 }
 
-/// Bytes of texts that may still be stored, for the transformer and for whoever made it.
+/// Bytes of texts that may still be stored. The transformer shares the count with its creator.
 #[derive(Clone)]
 pub(super) struct TextsLeft(Arc<AtomicUsize>);
 
@@ -181,7 +182,7 @@ impl TextsLeft {
         TextsLeft(Arc::new(AtomicUsize::new(left)))
     }
 
-    /// Returns true once they were too many.
+    /// Returns true once no bytes are left.
     pub(super) fn is_used_up(&self) -> bool {
         self.0.load(Relaxed) == 0
     }
@@ -197,7 +198,8 @@ impl TextsLeft {
 pub(super) struct Texts {
     left: TextsLeft,
     names: FxHashMap<Box<str>, Box<str>>,
-    /// By where the folder compiled in, the folder and the file's name stand in the DWARF.
+    /// Joined paths, by the addresses and lengths of their parts in the DWARF: compilation directory, folder and file
+    /// name.
     paths: FxHashMap<[(usize, usize); 3], Box<str>>,
 }
 
@@ -232,12 +234,12 @@ impl transform::Transformer for Texts {
         let (base, folder) = (file.comp_dir.take(), file.directory.take());
         let name = std::mem::take(&mut file.name);
         let parts = [base.as_ref(), folder.as_ref(), Some(&name)];
-        // Text that is not UTF-8 is in memory of its own, of which another text may take the place.
-        let kept = |part: &Option<&Cow<'_, str>>| !matches!(part, Some(Cow::Owned(_)));
+        // Text that is not UTF-8 was copied, and another text may get the address of the copy.
+        let is_borrowed = |part: &Option<&Cow<'_, str>>| !matches!(part, Some(Cow::Owned(_)));
         let [base, folder, name] = parts.map(|part| part.map_or("", |part| &**part));
-        // The one text of a file that symbolic returns as it is stored: it would join the others anew for each answer, and
-        // resolve `..`, which a link makes another file of.
-        file.srcsrv_revision = Some(if parts.iter().all(kept) {
+        // symbolic returns this text of a file unchanged. It would join the other texts for each look-up, and resolve
+        // `..`, which leads to another file after a link.
+        file.srcsrv_revision = Some(if parts.iter().all(is_borrowed) {
             let key = [base, folder, name].map(|part| (part.as_ptr() as usize, part.len()));
             let path = self.paths.entry(key);
             let make = || self.left.take(&path_of(base, folder, name)).into();
@@ -255,7 +257,7 @@ fn path_of(base: &str, folder: &str, name: &str) -> String {
         return String::new();
     }
     let mut path = base.to_owned();
-    // Folder 0 of DWARF 5 is the one compiled in, again: it may be a relative one.
+    // Folder 0 of DWARF 5 repeats the compilation directory, which may be relative.
     if folder != base {
         push(&mut path, folder);
     }

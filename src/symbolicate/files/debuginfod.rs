@@ -21,9 +21,9 @@ use super::{object_file, own};
 use crate::symbolicate::frame::hex;
 use crate::symbolicate::lock;
 
-/// Larger answers are no debug files.
+/// Largest answer that is accepted, bytes, by default.
 const MAX_SIZE: u64 = 8 << 30;
-/// Time for which it is remembered that no server has a file, as in elfutils.
+/// Time for which a file that no server has is not queried again, as in elfutils.
 const MISS: Duration = Duration::from_secs(600);
 
 /// The servers to query, and where to keep their files. A server that cannot be reached is reported
@@ -36,7 +36,7 @@ pub struct Debuginfod {
     timeout: Duration,
     max_size: u64,
     watch: Option<Watch>,
-    /// Servers that could not be reached, and folders that others may write in.
+    /// Servers that could not be reached and are not queried again, and warnings about folders that were given once.
     silent: Arc<Mutex<HashSet<String>>>,
 }
 
@@ -77,7 +77,7 @@ enum Reply {
 }
 
 impl Debuginfod {
-    /// These servers, with files kept in `cache`.
+    /// Queries `servers`, and keeps files in `cache`.
     pub fn new(servers: Vec<String>, cache: &Path) -> Debuginfod {
         Debuginfod {
             servers,
@@ -89,13 +89,12 @@ impl Debuginfod {
         }
     }
 
-    /// As the environment has it: `DEBUGINFOD_URLS` (separated by spaces; `unified+URL` and `symsrv+URL` are stores of
-    /// files by these layouts), `DEBUGINFOD_CACHE_PATH`,
-    /// `DEBUGINFOD_TIMEOUT` (seconds), `DEBUGINFOD_MAXSIZE` (bytes). `None` where no server is named:
-    /// then no request is ever made.
+    /// Reads the settings from the environment: `DEBUGINFOD_URLS` (separated by spaces; `unified+URL` and
+    /// `symsrv+URL` are stores of files of these layouts), `DEBUGINFOD_CACHE_PATH`, `DEBUGINFOD_TIMEOUT` (seconds),
+    /// `DEBUGINFOD_MAXSIZE` (bytes). `None` where no server is named: then no request is ever made.
     pub fn from_environment() -> Option<Debuginfod> {
         let urls = std::env::var("DEBUGINFOD_URLS").ok()?;
-        // elfutils takes words as `ima:enforcing` between the servers.
+        // elfutils accepts words such as `ima:enforcing` between the servers.
         let servers = urls
             .split_whitespace()
             .filter(|url| !url.starts_with("ima:"));
@@ -126,7 +125,7 @@ impl Debuginfod {
         self
     }
 
-    /// The largest file to take, in bytes (8 GiB by default).
+    /// Sets the size of the largest file to accept, in bytes (8 GiB by default).
     #[must_use]
     pub fn max_size(mut self, bytes: u64) -> Debuginfod {
         self.max_size = bytes;
@@ -145,7 +144,7 @@ impl Debuginfod {
         &self.servers
     }
 
-    /// The debug file with this build id: from the cache, else from the first server that has it.
+    /// Returns the debug file with this build id, from the cache or from the first server that has it.
     pub(crate) fn find(&self, id: &[u8]) -> Option<PathBuf> {
         if id.len() < 8 {
             return None; // too short to be one
@@ -153,20 +152,21 @@ impl Debuginfod {
         let hex = hex(id);
         let folder = self.cache.join(&hex);
         let path = folder.join("debuginfo");
-        let others = [&self.cache, &folder].into_iter().find_map(|folder| {
+        let unsafe_folder = [&self.cache, &folder].into_iter().find_map(|folder| {
             let error = own::check_folder(folder).err()?;
             (error.kind() != io::ErrorKind::NotFound).then_some(error)
         });
-        if let Some(error) = others {
+        if let Some(error) = unsafe_folder {
             let why = format!("{error}; no server is queried");
             if lock(&self.silent).insert(why.clone()) {
                 self.failed("debuginfod", &why);
             }
             return None;
         }
-        let kept = fs::symlink_metadata(&path).ok();
-        let kept = kept.filter(|meta| meta.is_file() && !own::is_strangers(meta));
-        if let Some(meta) = kept {
+        if let Ok(meta) = fs::symlink_metadata(&path)
+            && meta.is_file()
+            && !own::is_strangers(&meta)
+        {
             // A damaged file, whatever its origin, is fetched again.
             if meta.len() > 0 && check(&path, id).is_ok() {
                 return Some(path);
@@ -198,7 +198,7 @@ impl Debuginfod {
                 }
             }
         }
-        // A file that is there and is not a debug file of that build is not ours to empty.
+        // An existing file that is not of that build is left as it is.
         let is_free =
             fs::symlink_metadata(&path).map_or(true, |meta| own::is_own(&meta) && meta.len() == 0);
         if all_answered && is_free && own::make_folder(&folder).is_ok() {
@@ -293,7 +293,7 @@ impl Debuginfod {
         Ok(Reply::Fetched)
     }
 
-    /// Another server may do better.
+    /// Reports the failure of one server. The next one is queried.
     fn failed(&self, url: &str, why: &str) -> Reply {
         self.notify(&Fetching::Failed { url, why });
         Reply::Failed

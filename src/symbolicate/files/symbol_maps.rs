@@ -12,8 +12,8 @@ use crate::symbolicate::frame::id_text;
 
 /// Largest map that is read.
 const MOST_BYTES: u64 = 256 << 20;
-/// Largest list of a dSYM's facts.
-const MOST_FACTS: u64 = 1 << 20;
+/// Largest property list of a dSYM that is read.
+const MOST_PLIST_BYTES: u64 = 1 << 20;
 
 /// The texts of one image.
 pub(crate) struct SymbolMap {
@@ -33,7 +33,7 @@ impl SymbolMap {
         })
     }
 
-    /// The text in whose place `hidden` is; `None` if that is no number, or one that the map does not have.
+    /// Returns the text that `hidden` replaces; `None` if it has no number, or one that the map does not have.
     pub(crate) fn text(&self, hidden: &str) -> Option<&str> {
         let number = hidden.trim_start_matches('_').strip_prefix("hidden#")?;
         let number: usize = number.split('_').next()?.parse().ok()?;
@@ -68,7 +68,7 @@ pub(crate) fn id_of(path: &Path) -> Option<Vec<u8>> {
     uuid(path.file_stem()?.to_str()?)
 }
 
-/// Says why a file is no map that can be read; `None` if it begins as one.
+/// Returns the reason why a file cannot be read as a map; `None` if it begins as one.
 pub(crate) fn damage(path: &Path) -> Option<String> {
     let what = "it does not begin with `BCSymbolMap Version: 2.0`";
     match SharedBytes::map(path) {
@@ -83,9 +83,9 @@ pub(crate) fn damage(path: &Path) -> Option<String> {
 pub(crate) fn ids(path: &Path, id: &[u8]) -> Vec<Vec<u8>> {
     let original = || {
         let resources = path.parent()?.parent()?;
-        let facts = resources.join(format!("{}.plist", id_text(id)));
-        let facts = SharedBytes::read(&facts, MOST_FACTS).ok()?;
-        let (_, after) = std::str::from_utf8(&facts)
+        let plist = resources.join(format!("{}.plist", id_text(id)));
+        let plist = SharedBytes::read(&plist, MOST_PLIST_BYTES).ok()?;
+        let (_, after) = std::str::from_utf8(&plist)
             .ok()?
             .split_once("<key>DBGOriginalUUID</key>")?;
         uuid(after.split_once("<string>")?.1.split('<').next()?)

@@ -13,7 +13,7 @@ use crate::symbolicate::frame::{
 };
 use crate::symbolicate::group::thread_in_question;
 
-/// Indices of what stands once in a table, in the order in which it came.
+/// Gives each key of a table an index, in order of arrival.
 #[derive(Debug)]
 pub(super) struct Indices<K>(FxHashMap<K, usize>);
 
@@ -32,7 +32,7 @@ impl<K> Default for Indices<K> {
     }
 }
 
-/// A stack of a report.
+/// A stack and its weight.
 pub(super) struct Weighed<'a> {
     pub stack: &'a Stack,
     /// Index of its thread.
@@ -43,8 +43,8 @@ pub(super) struct Weighed<'a> {
     pub at: u64,
 }
 
-/// A stall with samples shows each of them; a live report, every thread; any other, the thread that it
-/// is about.
+/// Returns the stacks to show. A report with samples shows each sample; a live report, every thread; any other, the
+/// thread that it is about.
 pub(super) fn weighed(of: &Symbolicated) -> Vec<Weighed<'_>> {
     let about = thread_in_question(&of.report);
     if !of.report.samples.is_empty() {
@@ -83,27 +83,28 @@ pub(super) fn end_of_samples(of: &Symbolicated) -> u64 {
     }
 }
 
-/// Equal frames in a row that are folded behind the first: as many or more.
+/// Fewest equal frames after the first one that are folded.
 const REPEATED: usize = 4;
 
-/// A source frame of a stack, and what stands around it.
+/// A source frame of a stack, and the gaps, repetitions and callers around it.
 pub(super) struct StackRow<'a> {
     pub number: usize,
     pub blamed: Blamed<'a>,
-    /// Count of the frames that are missing in front of it.
+    /// Count of the frames that are missing before it.
     pub missing: Option<u64>,
-    /// Count of the rows behind it that are the same, and enough to be folded.
+    /// Count of the rows after it that are the same; 0 if they are too few to be folded.
     pub again: usize,
     /// The callers that await the function of this row.
     pub awaiting: Option<&'a Awaiting>,
 }
 
-/// Every source frame of a stack, innermost first, and the count of frames that are missing behind the last.
+/// Returns every source frame of a stack, innermost first, and the count of frames that are missing after the last.
 pub(super) fn rows(stack: &Stack) -> (Vec<StackRow<'_>>, Option<u64>) {
     let mut rows = Vec::new();
     for (index, physical) in stack.frames.iter().enumerate() {
         let gap = stack.omitted.filter(|gap| gap.at == index as u64);
-        let (mut missing, again) = (gap.map(|gap| gap.count), repeated(stack, index));
+        let mut missing = gap.map(|gap| gap.count);
+        let again = repeated(stack, index);
         for blamed in each_of(physical) {
             rows.push(StackRow {
                 number: rows.len(),
@@ -118,8 +119,8 @@ pub(super) fn rows(stack: &Stack) -> (Vec<StackRow<'_>>, Option<u64>) {
         }
     }
     let len = stack.frames.len() as u64;
-    let behind = stack.omitted.filter(|gap| gap.at >= len);
-    (rows, behind.map(|gap| gap.count))
+    let after = stack.omitted.filter(|gap| gap.at >= len);
+    (rows, after.map(|gap| gap.count))
 }
 
 /// The sentence about a chain of async callers that ended before the task's first function.
@@ -135,8 +136,8 @@ pub(super) fn chain_ends(tasks: &Awaiting) -> Option<String> {
     }
 }
 
-/// Returns the number of frames behind the one at `index` that are the same, where it is the first of them and they are
-/// enough to be folded: recursion by one call.
+/// Returns the number of frames after the one at `index` that are the same, as in recursion by one call. 0 if it is
+/// not the first of them, or if they are too few to be folded.
 fn repeated(stack: &Stack, index: usize) -> usize {
     let Some(first) = stack.frames.get(index) else {
         return 0;
@@ -146,14 +147,12 @@ fn repeated(stack: &Stack, index: usize) -> usize {
         return 0;
     }
     let gap = stack.omitted.map(|gap| gap.at as usize);
-    let before = index.checked_sub(1).filter(|_| gap != Some(index));
-    let follows = before
-        .and_then(|at| stack.frames.get(at))
-        .is_some_and(is_same);
-    if follows || first.frames.len() > 1 {
+    let before = index.checked_sub(1).and_then(|at| stack.frames.get(at));
+    let follows_equal = gap != Some(index) && before.is_some_and(is_same);
+    if follows_equal || first.frames.len() > 1 {
         return 0;
     }
-    // A gap ends what is before it.
+    // A gap ends a run of equal frames.
     let gap = gap.filter(|gap| *gap > index);
     let end = stack.frames.len().min(gap.unwrap_or(usize::MAX));
     let rest = stack.frames[index + 1..end].iter();
@@ -226,8 +225,8 @@ fn unnamed(of: &Symbolicated, physical: &PhysicalFrame) -> String {
     format!("{}+{offset:#x}", image_file_name(&image.name))
 }
 
-/// Index of the sample whose stack was seen most often, how often, and how many samples there are. Equal
-/// stacks may stand apart in time; of those seen equally often, the first.
+/// Returns the index of the sample whose stack was seen most often, how often, and the count of all samples. Equal
+/// stacks count together, however far apart in time. Of stacks seen equally often, the first is returned.
 pub(super) fn heaviest(of: &Symbolicated) -> Option<(usize, u64, u64)> {
     let mut total = 0_u64;
     let mut weights: FxHashMap<Vec<u64>, (usize, u64)> = FxHashMap::default();

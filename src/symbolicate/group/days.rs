@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// Days without a report that part the days of wrong clocks from the others.
+/// Longest run of days without a report within a span.
 const GAP: u64 = 366;
 
-/// Returns the days from the first to the last that have the most reports and among which no year is without one; of two
-/// such spans the later one. Outside are reports of devices whose clocks were reset or run years ahead.
+/// Returns the span of days that has the most reports, and the later one of two equal spans. A span has no year
+/// without a report. Outside are reports of devices whose clocks were reset or are years ahead.
 pub(crate) fn usual_days(days: &BTreeMap<u64, u64>) -> Option<RangeInclusive<u64>> {
     let mut spans: Vec<(RangeInclusive<u64>, u64)> = Vec::new();
     for (&day, &count) in days {

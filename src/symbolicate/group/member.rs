@@ -1,4 +1,4 @@
-//! The facts of a report that count in its group, and the group's key.
+//! The values of a report that count in its group, and the group's key.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::symbolicate::frame::{Symbolicated, image_file_name};
 use crate::symbolicate::recorded::ENDED_BY;
 use crate::symbolicate::title::{TitleParts, pattern, shortened};
 
-/// The facts of a report that count in its group. Made on any thread; cheap to keep.
+/// The values of a report that count in its group. It can be made on any thread, and takes little memory.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Member {
@@ -73,15 +73,16 @@ impl Member {
         let message = event.and_then(|event| message_of(event, shortened));
         // Panics at one place may be faults of many kinds.
         let is_panic = kind == EventKind::Panic;
-        let told_apart = event
-            .filter(|_| is_panic)
-            .and_then(|event| message_of(event, pattern));
+        let panic_pattern = match event {
+            Some(event) if is_panic => message_of(event, pattern),
+            _ => None,
+        };
         let head = &report.head;
         let launch = Some(head.launch).filter(|launch| *launch != [0; 16]);
         Member {
             key: key_of(
                 kind,
-                [ended_by, told_apart.as_deref()],
+                [ended_by, panic_pattern.as_deref()],
                 &app_word(&report.head.app.name),
                 &stack,
             ),
@@ -105,7 +106,7 @@ impl Member {
     }
 }
 
-/// The place of a function of the stack: file and line; where no debug information names them, those of the panic.
+/// Returns the file and line of a function of the stack; without debug information, those of the panic.
 fn place(of: &Symbolicated, function: &str) -> Option<String> {
     let frame = frame_named(of, function);
     let known = frame.and_then(|frame| Some((frame.file.as_deref()?, frame.line)));
@@ -115,7 +116,7 @@ fn place(of: &Symbolicated, function: &str) -> Option<String> {
     }
 }
 
-/// `act.rs:12`, of `src/act.rs:12:5`.
+/// Returns `act.rs:12` for a panic at `src/act.rs:12:5`.
 fn panic_place(of: &Symbolicated) -> Option<String> {
     let location = of.report.event.as_ref()?.location.as_deref()?;
     let (place, column) = location.rsplit_once(':')?;
@@ -124,9 +125,9 @@ fn panic_place(of: &Symbolicated) -> Option<String> {
     Some(image_file_name(if has_column { place } else { location }).to_owned())
 }
 
-/// The message of a panic; of an exception, with its name.
-fn message_of(event: &Event, of: fn(&str) -> Option<String>) -> Option<String> {
-    let message = event.message.as_deref().and_then(of);
+/// Returns the message of a panic or an exception, edited by `edit`; that of an exception with its name.
+fn message_of(event: &Event, edit: fn(&str) -> Option<String>) -> Option<String> {
+    let message = event.message.as_deref().and_then(edit);
     match event.kind {
         EventKind::Panic => message,
         EventKind::Exception => {
@@ -162,7 +163,7 @@ fn ended_by(event: &Event) -> Option<&str> {
     })
 }
 
-/// The system and its version. Apple's crash reports have the old name of iOS.
+/// The system and its version. Apple's crash reports still call iOS `iPhone OS`.
 fn system(os: &Os) -> String {
     let name = if os.name == "iPhone OS" {
         "iOS"
@@ -182,8 +183,10 @@ fn known(name: &str) -> String {
 /// last thing that its launch did, and lasted at least to its last sample.
 fn lasted(report: &Report) -> (Duration, bool) {
     let event = report.event.as_ref();
+    if event.is_none_or(|event| event.kind != EventKind::Stall) {
+        return (Duration::ZERO, false);
+    }
     match &report.stall_end {
-        _ if event.is_none_or(|event| event.kind != EventKind::Stall) => (Duration::ZERO, false),
         Some(end) => (end.duration, false),
         None => {
             let samples = report.samples.iter().map(|sample| sample.at);
@@ -203,10 +206,14 @@ pub const RECIPE: u32 = 5;
 /// The app's name as every recorder writes it: `com.example.My-Kiosk`, `My Kiosk` and `mykiosk` are one.
 fn app_word(name: &str) -> String {
     let is_bundle = name.split('.').count() > 2 && !name.contains(' ');
-    let last = name.rsplit('.').next().filter(|_| is_bundle);
-    let letters = last.unwrap_or(name).chars();
-    let letters = letters.filter(|c| c.is_alphanumeric());
-    letters.flat_map(char::to_lowercase).collect()
+    let word = match name.rsplit('.').next() {
+        Some(last) if is_bundle => last,
+        _ => name,
+    };
+    word.chars()
+        .filter(|c| c.is_alphanumeric())
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 /// FNV-1a of 128 bits: for a hash that must never change, simple enough to be written in any language.

@@ -1,10 +1,10 @@
-//! Ids of the reports that came: an upload that is repeated brings a report twice.
+//! Ids of the reports that were read. A repeated upload brings a report twice.
 
 use rustc_hash::FxHashSet;
 
 use crate::report::Report;
 
-/// Ids held in each of two halves: of further ones the oldest are forgotten.
+/// Most ids in each of two halves. When the new half is full, the old half is forgotten.
 const HALF: usize = 1 << 21;
 
 /// The ids of the latest millions of reports, as hashes.
@@ -16,7 +16,7 @@ pub(crate) struct SeenIds {
 }
 
 impl SeenIds {
-    /// Returns true if a report with this [`identity`] comes for the first time. One without is never the same as another.
+    /// Returns true if a report with this [`identity`] comes for the first time, and always for `None`.
     pub fn is_new(&mut self, identity: Option<u64>) -> bool {
         let Some(hash) = identity else {
             return true;

@@ -1,6 +1,6 @@
-//! The parts of Apple's crash text: the titles and labels by which a reader knows in which part a line is.
+//! The sections of Apple's crash text, and the titles and labels by which they are recognized.
 
-/// The part of the text that a line is in.
+/// The section that a line is in.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) enum TextSection {
     /// Labels.
@@ -15,7 +15,7 @@ pub(super) enum TextSection {
     Exception(ExceptionStack),
     Registers,
     Images,
-    /// A part of which the lines are kept.
+    /// A section whose lines are kept as they are.
     Other,
 }
 
@@ -28,8 +28,8 @@ pub(super) enum ExceptionStack {
     Specific(u64),
 }
 
-/// Labels that stand in the head of a text and among the facts about its exception. Messages may have lines that look
-/// like labels; none of these.
+/// Labels of the head and of the lines about the exception. Lines of a message may look like labels, but have none of
+/// these.
 #[rustfmt::skip]
 const LABELS: [&str; 48] = [
     "Process", "Path", "Identifier", "Version", "AppStoreTools", "AppVariant", "Build Info",
@@ -42,17 +42,19 @@ const LABELS: [&str; 48] = [
     "Highlighted by Thread", "Highlighted Thread", "Attributed Thread", "Terminating Process",
     "VM Region Info", "Kernel Triage", "Legacy", "PlugIn Path", "PlugIn Identifier", "Share With App Devs",
 ];
-const LABEL_FRONTS: [&str; 3] = ["Exception ", "Termination ", "Application Specific "];
+const LABEL_PREFIXES: [&str; 3] = ["Exception ", "Termination ", "Application Specific "];
 
-/// Returns the label and value of a line, where the label is one of Apple's.
+/// Returns the label and the value of a line; `None` unless the label is one of Apple's.
 pub(super) fn known_label(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once(':')?;
     let key = key.trim();
-    let is_known = LABELS.contains(&key) || LABEL_FRONTS.iter().any(|front| key.starts_with(front));
+    let is_known =
+        LABELS.contains(&key) || LABEL_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
     (is_known && key.len() < 40).then(|| (key, value.trim()))
 }
 
-/// The part that begins after a title which has nothing else in its line.
+/// Returns the section that a title begins; `None` for lines that are no title. Titles of threads are
+/// [`thread_title`]'s.
 pub(super) fn title(line: &str) -> Option<TextSection> {
     const SPECIFIC: &str = "Application Specific Backtrace ";
     if let Some(number) = line.strip_prefix(SPECIFIC) {
@@ -80,7 +82,8 @@ pub(super) fn title(line: &str) -> Option<TextSection> {
     })
 }
 
-/// `Binary Images:`, without a colon, or one of several lists: `Binary Images (dpkg):`.
+/// Returns true for the title of a list of images: `Binary Images:`, with or without the colon, or `Binary Images
+/// (dpkg):`.
 fn is_images_title(line: &str) -> bool {
     let rest = line
         .strip_prefix("Binary Images")

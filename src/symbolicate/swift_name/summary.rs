@@ -1,10 +1,10 @@
-//! Facts of the code that a parsed name is of: whose it is, and which function it is a version or a part of.
+//! The summary of a parsed name: its module, and the function of which its code is a version or a part.
 
 use super::kind::{Kind, Thunk};
 use super::print;
 use super::tree::{Id, Tree};
 
-/// The levels that a name is followed inwards.
+/// Most levels of a name's tree that are followed.
 const MAX_DEPTH: usize = 384;
 
 /// The kind of code that a name is of.
@@ -20,7 +20,7 @@ pub(crate) enum Role {
     Glue,
 }
 
-/// Facts of the code that a parsed name is of, apart from its text.
+/// The summary of a parsed name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
     /// The kind of the innermost function that the name leads to.
@@ -28,8 +28,8 @@ pub(crate) struct Summary {
     /// The module that the function was written in: for a method of an extension the extension's, for a protocol
     /// witness the conformance's.
     pub module: Option<String>,
-    /// The function itself, in the simplified form: of a specialization, a merged version, a thunk, a part of an
-    /// async function that which they are of. Closures of one function have the same text.
+    /// The function, in the simplified form. Specializations, merged versions, thunks and parts of an async function
+    /// have the text of their function. Closures of one function have the same text.
     pub function: Option<String>,
     /// True if the compiler made a version for certain types or arguments.
     pub is_specialized: bool,
@@ -56,7 +56,7 @@ pub(super) fn summary(tree: &Tree, root: Id) -> Summary {
     found
 }
 
-/// The declaration that a name leads to, past what stands before it and the thunks around it.
+/// Returns the declaration that a name leads to, without the prefixes and thunks around it.
 fn subject(tree: &Tree, root: Id, found: &mut Summary) -> Option<Id> {
     let mut id = root;
     for _ in 0..MAX_DEPTH {
@@ -127,7 +127,7 @@ fn role(tree: &Tree, id: Id) -> Role {
     }
 }
 
-/// The text of a function, of a closure without its number.
+/// Returns the text of a function; that of a closure without its number.
 fn unnumbered(tree: &Tree, subject: Id) -> Option<String> {
     let mut id = subject;
     let mut text = String::new();
@@ -150,7 +150,7 @@ fn module(tree: &Tree, subject: Id) -> Option<&str> {
             Kind::Module => return Some(tree.text_of(id)),
             Kind::ProtocolWitness => tree.child(id, 1)?,
             Kind::ConformanceOfType => tree.child(id, 2)?,
-            // As text in a macro's place.
+            // The location of a macro has its module as text.
             Kind::MacroLocation => return tree.child(id, 0).map(|module| tree.text_of(module)),
             _ => tree.child(id, 0)?,
         };
@@ -158,7 +158,7 @@ fn module(tree: &Tree, subject: Id) -> Option<&str> {
     None
 }
 
-/// The function that most likely fulfils a requirement: that of the conforming type.
+/// Returns the function that most likely fulfils a requirement: that of the conforming type.
 fn witness(tree: &Tree, id: Id) -> Option<String> {
     let requirement = tree.child(id, 0)?;
     let conformance = tree.child(id, 1)?;
@@ -174,7 +174,7 @@ fn witness(tree: &Tree, id: Id) -> Option<String> {
     Some(text.replacen(&format!("{protocol}."), &format!("{conforming}."), 1))
 }
 
-/// The first node of a kind on the way inwards.
+/// Returns the first node that `is_it` accepts, from `id` inwards.
 fn innermost(tree: &Tree, id: Id, is_it: impl Fn(Kind) -> bool) -> Option<Id> {
     let mut id = id;
     for _ in 0..MAX_DEPTH {

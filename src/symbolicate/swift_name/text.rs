@@ -1,10 +1,10 @@
-//! Simplified names as text, as reports of other recorders have them: what the tree says of a mangled name, as far as the
-//! text says it.
+//! Summaries of names that are text in the simplified form, as in reports of other recorders. They have as much of a
+//! mangled name's summary as the text shows.
 
 use super::full::full;
 use super::summary::{Role, Summary};
 
-/// Words before a function of which the code is a version, a part or a thunk; the flag: it is a thunk.
+/// Prefixes of versions, parts and thunks of a function, with true for thunks.
 const BEFORE: [(&str, bool); 12] = [
     ("specialized ", false),
     ("merged ", false),
@@ -20,7 +20,7 @@ const BEFORE: [(&str, bool); 12] = [
     ("back deployment fallback for ", true),
 ];
 
-/// Beginnings of code and data that are of no function.
+/// Prefixes of code and data that belong to no function.
 const GLUE: [&str; 12] = [
     "thunk for ",
     "reabstraction thunk ",
@@ -36,12 +36,12 @@ const GLUE: [&str; 12] = [
     "partial apply",
 ];
 
-/// Why code traps, of the pseudo-function that Swift's compiler inlines there.
+/// Returns the reason of a trap, by the name of the pseudo-function that Swift's compiler inlines there.
 pub(crate) fn runtime_failure(name: &str) -> Option<&str> {
     name.strip_prefix("Swift runtime failure: ")
 }
 
-/// The summary of a name in the simplified form; `None` for text that need not be Swift's.
+/// Returns the summary of a name in the simplified form; `None` for text that may be of another language.
 pub(crate) fn summary(text: &str) -> Option<Summary> {
     let mut found = Summary::default();
     let mut rest = text;
@@ -106,34 +106,37 @@ pub(crate) fn summary(text: &str) -> Option<Summary> {
     Some(found)
 }
 
-/// `(3) suspend resume partial function for ` of a part of an async function, without that.
+/// Returns the function of a part of an async function: the text after `(3) suspend resume partial function for `.
 fn async_part(text: &str) -> Option<&str> {
     let (number, of) = text.strip_prefix('(')?.split_once(") ")?;
     let of = of
         .strip_prefix("suspend ")
         .or_else(|| of.strip_prefix("await "))?;
-    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    if !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
     of.strip_prefix("resume partial function for ")
-        .filter(|_| is_number)
 }
 
-/// `static Equatable.== infix(_:_:)` of `Failure` is `static Failure.== infix(_:_:)`.
+/// Returns a requirement as a function of its type: `static Equatable.== infix(_:_:)` of `Failure` is `static
+/// Failure.== infix(_:_:)`.
 fn witness_of(requirement: &str, conforming: &str) -> String {
-    let of = conforming.split(" : ").next().unwrap_or(conforming);
+    let signed = conforming.split(" : ").next().unwrap_or(conforming);
     // Without the signature before the type, and its own arguments.
-    let of = of.rsplit("> ").next().unwrap_or(of);
-    let of = of.split('<').next().unwrap_or(of);
+    let generic = signed.rsplit("> ").next().unwrap_or(signed);
+    let type_name = generic.split('<').next().unwrap_or(generic);
     let (modifier, entity) = match requirement.strip_prefix("static ") {
         Some(entity) => ("static ", entity),
         None => ("", requirement),
     };
     match entity.split_once('.') {
-        Some((_, name)) => format!("{modifier}{of}.{name}"),
+        Some((_, name)) => format!("{modifier}{type_name}.{name}"),
         None => requirement.to_owned(),
     }
 }
 
-/// `closure #1 in openScreen(_:)`, without the number, and what it is in.
+/// Returns the kind of a closure and the function that it is in: `closure` and `openScreen(_:)` of `closure #1 in
+/// openScreen(_:)`.
 fn closure(text: &str) -> Option<(&'static str, &str)> {
     for kind in ["closure", "implicit closure"] {
         let Some(numbered) = text

@@ -9,18 +9,17 @@ use crate::trigger::heartbeat::Beat;
 pub struct Observation {
     /// Monotonic clock, without sleep.
     pub now: u64,
-    /// The same with the time that the machine slept, read before it: it may lag, but is never ahead.
+    /// Monotonic clock including sleep. It is read before `now`, so that it may be behind, but is never ahead.
     pub boot: u64,
     /// Time at which this observation was due.
     pub due: u64,
-    /// The watched thread's last report.
+    /// The watched thread's last beat.
     pub beat: Beat,
     /// CPU time of the watched thread.
     pub cpu: u64,
-    /// Time for which the watched thread was ready to run but had no CPU; needed only while its beat
-    /// stands nearly still.
+    /// Time for which the watched thread was ready to run but had no CPU; needed only while it hardly beats.
     pub delay: Option<u64>,
-    /// The same of the watchdog's own thread.
+    /// `delay` of the watchdog's own thread.
     pub own_delay: Option<u64>,
     /// True if a tracer is attached to the watched thread.
     pub traced: bool,
@@ -73,8 +72,7 @@ pub enum Held {
 pub enum Decision {
     /// Nothing.
     Nothing,
-    /// A first beat was missed: take a stack, in case that it becomes a stall. So many nanoseconds
-    /// since the start.
+    /// A first beat was missed: take a stack, in case it becomes a stall.
     FirstMiss {
         /// Time since the start, nanoseconds.
         at: u64,
@@ -97,7 +95,7 @@ pub enum Decision {
 /// The time of the next observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Next {
-    /// Monotonic clock, nanoseconds; `None`: only when it is woken.
+    /// Monotonic clock, nanoseconds; `None` if the watchdog waits until it is woken.
     pub due: Option<u64>,
     /// True if the next beat wakes the watchdog.
     pub wake_on_beat: bool,

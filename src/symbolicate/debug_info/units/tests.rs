@@ -1,4 +1,4 @@
-//! Which units claim which addresses, and whose other half lies elsewhere.
+//! Tests of the addresses that units claim, and of units whose other half is in another file.
 
 use super::*;
 use crate::symbolicate::debug_info::dwarf::DwarfSections;
@@ -9,7 +9,7 @@ use addr2line::{Context, LookupResult};
 
 /// This very program: some of its units state ranges, some have empty lists, some declare alone.
 #[test]
-fn each_address_that_addr2line_knows_some_unit_claims() {
+fn a_unit_claims_each_address_that_addr2line_knows() {
     let path = std::env::current_exe().unwrap();
     let object = &object_file::open(&path).unwrap()[0];
     let sections = DwarfSections::load(object).expect("tests are built with debug information");
@@ -78,7 +78,7 @@ fn units_without_ranges_are_where_their_lines_are() {
         ];
         let view = || view(&parts);
         let mut units = Units::new(&view(), &[(0x1000, 0x2000)]);
-        // A unit that the linker threw away claims no code on its own, however long it was.
+        // A unit that the linker removed claims no address alone, however long it was.
         assert!(units.at(0x1700, view).is_empty(), "{others}");
         // addr2line reads it where another claims the address, so that it is checked as well.
         let mut both = units.at(0x1008, view);
@@ -131,7 +131,7 @@ fn a_unit_of_a_module_is_no_half_of_one_with_code() {
     }
 }
 
-/// Units without entries are not read, and nothing is missing for that.
+/// Units without entries are not read. That is no damage.
 #[test]
 fn empty_units_are_no_damage() {
     let abbreviations = [3, 0x11, 0, 0x11, 0x01, 0x12, 0x07, 0, 0, 0];

@@ -1,8 +1,8 @@
 //! The folder of the tables: one that is marked as the cache's own.
 //!
-//! The mark is a cache directory tag (<https://bford.info/cachedir/>), by which backups skip the folder, with words of
-//! ours. A folder that is not marked and not empty is the user's: the tables go to a folder within it. One that others
-//! may write in is not used.
+//! The mark is a cache directory tag (<https://bford.info/cachedir/>) with a text of ours. Backups skip folders with
+//! such a tag. A folder that is not marked and not empty is the user's: the tables go to a folder within it. A folder
+//! that others may write in is not used.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +15,7 @@ const TAG: &str = "CACHEDIR.TAG";
 const MARK: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55\n\
     # Lookup tables of wedjat's `symbolicate`. This folder may be removed at any time.\n\
     # What in it has not been written by `symbolicate` is left alone.\n";
-/// The folder within one that holds other things.
+/// Name of the cache's folder within a folder that holds other things.
 const WITHIN: &str = "wedjat-cache";
 
 /// The folder for a cache in `folder`, if there is one.
@@ -27,7 +27,7 @@ pub(super) fn find(folder: &Path) -> Option<PathBuf> {
         .filter(|found| check(folder, found).is_ok())
 }
 
-/// Fails where others may write in the folder that was named, or in the one of the tables.
+/// Fails if others may write in `folder`, or in `place`, the folder of the tables.
 fn check(folder: &Path, place: &Path) -> io::Result<()> {
     own::check_folder(folder)?;
     own::check_folder(place)

@@ -82,8 +82,8 @@ impl Format for ParquetFrames {
     }
 }
 
-/// Every source frame of the callers that await functions of a stack: its index, the index of the source frame that it
-/// awaits, and itself.
+/// Returns every source frame of the callers that await functions of a stack, each with its index and the index of
+/// the source frame that it awaits.
 fn awaiting(stack: &Stack) -> impl Iterator<Item = (u64, (Option<u64>, Blamed<'_>))> {
     stack.tasks.iter().flat_map(|tasks| {
         let upto = stack.frames.get(..=tasks.frame).unwrap_or(&stack.frames);
@@ -103,7 +103,7 @@ impl FrameRow {
     ) -> FrameRow {
         let Blamed { physical, frame } = blamed;
         FrameRow {
-            report: String::new(), // once the reports are in order
+            report: String::new(), // `add` sets it
             at,
             awaits,
             function: frame.and_then(|frame| style.name(frame)).map(str::to_owned),

@@ -1,6 +1,5 @@
 //! Threads and their stacks, and the heaviest of the samples.
 
-use crate::report::time::nanos;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style as Paint};
@@ -8,6 +7,7 @@ use anstyle::{AnsiColor, Style as Paint};
 use super::TextPage;
 use crate::report::limits;
 use crate::report::model::{EventKind, Image, Thread};
+use crate::report::time::nanos;
 use crate::symbolicate::blame::{Blamed, Owner, each, each_of, handling, is_own, owner};
 use crate::symbolicate::format::facts::{count, duration};
 use crate::symbolicate::format::plain;
@@ -50,7 +50,7 @@ impl TextPage<'_> {
         self.line("");
     }
 
-    /// A walk that stopped before the thread's first function says so.
+    /// Writes a line if the walk ended before the thread's first function.
     fn cut(&mut self, end: Option<&str>) {
         if let Some(end) = end.filter(|end| *end != "root") {
             let end = plain(end);
@@ -58,8 +58,8 @@ impl TextPage<'_> {
         }
     }
 
-    /// Count of the innermost source frames that are folded: those of Rust and of the recorder that stand
-    /// above the frame that panicked.
+    /// Returns the count of the innermost source frames that are folded: those of Rust and of the recorder before the
+    /// frame that panicked.
     fn folded(&self, index: usize, stack: &Stack) -> usize {
         let event = self.report.event.as_ref();
         let is_panic = event.is_some_and(|event| event.kind == EventKind::Panic);
@@ -73,7 +73,7 @@ impl TextPage<'_> {
             .map_or(0, |at| handling + at)
     }
 
-    /// Without the `folded` innermost source frames, which are counted only.
+    /// Writes the frames of a stack, except for the `folded` innermost ones, which are only counted.
     fn frames(&mut self, stack: &Stack, folded: usize) {
         if folded > 0 {
             let count = count(folded as u64, "frame");
@@ -112,7 +112,7 @@ impl TextPage<'_> {
         }
     }
 
-    /// The callers that await a function, each at the line of its `await`.
+    /// Writes the callers that await a function, each at the line of its `await`.
     fn awaiting(&mut self, tasks: &Awaiting) {
         if !tasks.callers.is_empty() {
             self.line("    (awaited by)");
@@ -132,7 +132,9 @@ impl TextPage<'_> {
         let what = match (named, image) {
             (Some((frame, function)), _) => {
                 let mut what = plain(function).into_owned();
-                if let (Some(offset), false) = (physical.offset, frame.inlined) {
+                if let Some(offset) = physical.offset
+                    && !frame.inlined
+                {
                     let _ = write!(what, " + {offset}");
                 }
                 self.place(frame, &mut what);
@@ -149,11 +151,14 @@ impl TextPage<'_> {
             (None, _) => "???".into(),
         };
         let is_inlined = frame.is_some_and(|frame| frame.inlined);
-        let guess = match physical.found {
-            _ if is_inlined => "",
-            AWAITS => " [async]",
-            _ if physical.is_guess() => " [guess]",
-            _ => "",
+        let mark = if is_inlined {
+            ""
+        } else if physical.found == AWAITS {
+            " [async]"
+        } else if physical.is_guess() {
+            " [guess]"
+        } else {
+            ""
         };
         let own = is_own(self.of, physical, frame);
         let paint = if own {
@@ -163,13 +168,13 @@ impl TextPage<'_> {
         };
         let what = self.paint(paint, &what);
         let pc = physical.pc;
-        let _ = writeln!(self.text, "{number:<4}{name:<30}\t{pc:#018x} {what}{guess}");
+        let _ = writeln!(self.text, "{number:<4}{name:<30}\t{pc:#018x} {what}{mark}");
         if own {
             self.source(frame);
         }
     }
 
-    /// The line of source code, where there is some.
+    /// Writes the line of source code, if it is found.
     fn source(&mut self, frame: Option<&SourceFrame>) {
         let Some(sources) = &self.style.sources else {
             return;
@@ -179,13 +184,13 @@ impl TextPage<'_> {
         };
         if let Some(excerpt) = sources.excerpt(file, line, 0) {
             for code in &excerpt.lines {
-                let (space, code) = ("", plain(code.trim_end()));
-                let _ = writeln!(self.text, "{space:>34}\t{line:>6} | {code}");
+                let code = plain(code.trim_end());
+                let _ = writeln!(self.text, "{:34}\t{line:>6} | {code}", "");
             }
         }
     }
 
-    /// ` (file.c:42)`, and whether it was inlined.
+    /// Appends ` (file.c:42)`, and ` [inlined]` to an inlined frame.
     pub(super) fn place(&self, frame: &SourceFrame, what: &mut String) {
         if let Some(file) = &frame.file {
             let file = self.files.shown(file);
@@ -216,7 +221,7 @@ impl TextPage<'_> {
     }
 }
 
-/// Returns true if the bytes from the image's base to the frame say something.
+/// Returns true if the frame is within its image, so that its offset identifies it.
 fn is_within(pc: u64, image: &Image) -> bool {
     pc >= image.base && (image.base != 0 || pc < limits::IMAGE_BYTES)
 }

@@ -11,7 +11,7 @@ use crate::symbolicate::import::parts::registers;
 use crate::symbolicate::import::{Layout, values};
 use crate::symbolicate::recorded::SYMBOL_OFFSET;
 
-/// Reads the object; the message is `before` it.
+/// Reads the object of a backtrace. The message is in the lines `before` it.
 pub(super) fn read(mut fields: Fields, before: &[String]) -> Reading {
     let mut draft = Draft::default();
     let time = fields
@@ -42,7 +42,7 @@ pub(super) fn read(mut fields: Fields, before: &[String]) -> Reading {
     for (index, value) in fields.list("threads").into_iter().enumerate() {
         let mut thread = Fields::of(value);
         let rows = thread.list("frames").into_iter().filter_map(row);
-        let of = SwiftThread {
+        let swift_thread = SwiftThread {
             rows: rows.collect(),
             thread: Thread {
                 id: index as u64,
@@ -53,7 +53,7 @@ pub(super) fn read(mut fields: Fields, before: &[String]) -> Reading {
                 ..Thread::default()
             },
         };
-        add_thread(&mut draft, of);
+        add_thread(&mut draft, swift_thread);
     }
     name(&mut draft);
     draft.finish(Layout::Swift, fields)

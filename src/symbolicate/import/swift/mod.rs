@@ -1,8 +1,8 @@
 //! Backtraces that Swift's own runtime prints: by `swift-backtrace`, as text (plain or coloured, of every preset) and
 //! as JSON, and by the runtime itself (`Current stack trace:`).
 //!
-//! They are found in what else a program wrote on standard error, and in logs that put a prefix before each line. The
-//! message of the death is before the backtrace. One file may hold several.
+//! A backtrace is found among other output of a program, and in logs that put a prefix before each line. The message
+//! of the error is before the backtrace. One file may hold several backtraces.
 //!
 //! ```text
 //! kinds/Kinds.swift:26: Fatal error: no such drawer
@@ -38,7 +38,7 @@ use crate::report::{Damage, DamageKind, Reading};
 /// Lines before a backtrace in which its message is looked for.
 const LINES_BEFORE: usize = 64;
 
-/// Returns true if the text has a backtrace of Swift's.
+/// Returns true if the text contains a backtrace of Swift's runtime.
 pub(super) fn is_one(text: &[u8]) -> bool {
     const MARKS: [&[u8]; 4] = [
         b"*** Signal ",
@@ -53,7 +53,7 @@ pub(super) fn is_one(text: &[u8]) -> bool {
         || is_json_line(text)
 }
 
-/// Returns true for the JSON of a backtrace, on a line after what else the program wrote.
+/// Returns true for the JSON of a backtrace on a line after other output of the program.
 fn is_json_line(text: &[u8]) -> bool {
     memmem::find(text, b"\n{ \"timestamp\"").is_some() && is_json(text)
 }
@@ -78,15 +78,15 @@ pub(super) fn read(text: &str) -> Vec<Reading> {
     for raw in text.split(['\n', '\r']) {
         let line = lines.plain(raw);
         let line = line.trim_end();
-        let goes_on = open.as_mut().is_some_and(|report| report.line(line));
-        if goes_on {
+        let is_continued = open.as_mut().is_some_and(|report| report.line(line));
+        if is_continued {
             continue;
         }
         readings.extend(open.take().map(SwiftReport::finish));
         if readings.len() == REPORTS {
-            let last: Option<&mut Reading> = readings.last_mut();
-            last.into_iter()
-                .for_each(|last| last.damage.push(too_many()));
+            if let Some(last) = readings.last_mut() {
+                last.damage.push(too_many());
+            }
             return readings;
         }
         if line.starts_with("{ \"timestamp\"")
@@ -99,7 +99,7 @@ pub(super) fn read(text: &str) -> Vec<Reading> {
             before.clear();
             continue;
         }
-        // The text before was read before the prefix was known.
+        // The lines before were read when the prefix was not known yet.
         open = SwiftReport::begin(line, || {
             let lines = before.iter().map(|line| lines.without_prefix(line));
             lines.map(|line| line.trim_end().to_owned()).collect()
@@ -126,7 +126,8 @@ fn too_many() -> Damage {
     }
 }
 
-/// The message of a death, and its place: `kinds/Kinds.swift:26: Fatal error: no such drawer`, and lines after it.
+/// Returns the place and the message of an error: `kinds/Kinds.swift:26: Fatal error: no such drawer`, and the lines
+/// after it.
 pub(super) fn message_of(before: &[String]) -> Option<(Option<String>, String)> {
     const WORDS: [&str; 5] = [
         "Fatal error",
@@ -147,10 +148,10 @@ pub(super) fn message_of(before: &[String]) -> Option<(Option<String>, String)> 
         .enumerate()
         .rev()
         .find_map(|(at, line)| Some((at, found(line)?)))?;
-    let behind = before[at + 1..]
+    let further = before[at + 1..]
         .iter()
         .take_while(|line| !line.trim().is_empty());
-    for line in behind.filter(|line| !line.starts_with("swift-runtime: ")) {
+    for line in further.filter(|line| !line.starts_with("swift-runtime: ")) {
         message.push('\n');
         message.push_str(line);
     }

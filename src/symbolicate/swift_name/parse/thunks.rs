@@ -1,10 +1,11 @@
-//! Thunks, and what else is mangled after the function that it belongs to.
+//! Parses thunks, specializations and other operators that follow their function in a mangled name.
 
 use super::super::kind::{Kind, Phrase, Thunk};
 use super::super::tree::Id;
 use super::Parser;
 
 impl Parser<'_> {
+    /// Parses the operators that begin with `T`, after the `T`.
     pub(super) fn thunk_or_specialization(&mut self) -> Option<Id> {
         let letter = self.take()?;
         match letter {
@@ -159,7 +160,7 @@ impl Parser<'_> {
         )
     }
 
-    /// Prints the type that it is for alone.
+    /// Keeps only the type that the thunk is for: the simplified form prints no more.
     fn reabstraction(&mut self) -> Option<Id> {
         self.pop_signature();
         let from = self.pop_type();
@@ -173,7 +174,7 @@ impl Parser<'_> {
 
     fn reabstraction_with_self(&mut self) -> Option<Id> {
         let signature = self.pop_signature();
-        let of_self = self.pop_type()?;
+        let self_type = self.pop_type()?;
         let to = self.pop_type()?;
         let from = self.pop_type()?;
         match signature {
@@ -181,14 +182,14 @@ impl Parser<'_> {
                 let words: Phrase = &["reabstraction thunk ", " from ", " to ", " self "];
                 self.tree.node(
                     Kind::Thunk(Thunk::Reabstraction, words),
-                    &[signature, from, to, of_self],
+                    &[signature, from, to, self_type],
                 )
             }
             None => {
                 let words: Phrase = &["reabstraction thunk from ", " to ", " self "];
                 self.tree.node(
                     Kind::Thunk(Thunk::Reabstraction, words),
-                    &[from, to, of_self],
+                    &[from, to, self_type],
                 )
             }
         }
