@@ -35,7 +35,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("ffi", &["context", "monitor", "report", "store", "trigger"]),
-    ("symbolicate", &["functions", "report"]),
+    ("symbolicate", &["functions", "platform", "report"]),
     ("bin", &["symbolicate"]),
 ];
 
@@ -92,6 +92,18 @@ fn system_calls_stand_in_platform_alone() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// It reads reports of other machines: what it may ask of this one is whose its files are.
+#[test]
+fn the_symbolicator_has_of_platform_the_ownership_of_files_alone() {
+    let mut wrong = sources();
+    wrong.retain(|file| {
+        let code = code_of(file);
+        let mut uses = code.split("crate::platform").skip(1);
+        room_of(file) == "symbolicate" && uses.any(|rest| !rest.starts_with("::ownership::"))
+    });
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 /// Elsewhere than in `platform/descriptors.rs` a file could get a number that is the app's.

@@ -9,12 +9,12 @@ use std::time::Duration;
 use super::reports::{News, OnReport, Outbox};
 use super::{InstallError, Monitor, MonitorBuilder, panics, reports, threads};
 use crate::capture::{CaptureLimits, ImageTable};
-use crate::platform::directory::{Directory, Others, open_above};
+use crate::platform::directory::Directory;
 use crate::platform::folder::Folder;
 use crate::platform::stacks::ensure_alternate_stack;
 #[cfg(target_os = "linux")]
 use crate::platform::stop;
-use crate::platform::{MainQueue, Thread, abort, fresh_id, open_for_reports, process_mark, user};
+use crate::platform::{MainQueue, Thread, abort, fresh_id, open_for_reports, process_mark};
 use crate::recorder::{
     COUNTERS, CRASH_WRITER, CrashRecorder, Facts, Helper, LiveRecorder, LoadRecorder, Shared,
     StallEvent, StallRecorder, TERMINATE, prepare_crash,
@@ -79,25 +79,11 @@ fn open_folder(path: &Path, may_be_shared: bool, room: u32) -> Result<Folder, In
     {
         return Err(InstallError::SharedDirectory {
             path: path.to_owned(),
-            mend: mend(others, path),
+            mend: others.repair(path),
         });
     }
     let folder = Folder::new(directory, path).map_err(in_folder(path))?;
     Ok(folder.with_room(room))
-}
-
-/// The command by which a folder is this user's alone.
-fn mend(others: Others, path: &Path) -> String {
-    let quoted = |path: &Path| path.to_string_lossy().replace('\'', r"'\''");
-    let above = open_above(path).unwrap_or_default();
-    let (path, above) = (quoted(path), quoted(&above));
-    match others {
-        Others::Write => format!("chmod go-w '{path}'"),
-        Others::Own => format!("sudo chown {} '{path}'", user()),
-        // To own a stranger's link would be to go where it leads.
-        Others::Link => format!("sudo rm '{path}'"),
-        Others::Above => format!("chmod o-w '{above}'"),
-    }
 }
 
 impl MonitorBuilder {

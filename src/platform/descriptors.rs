@@ -14,7 +14,8 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::kept::{FileFacts, KnownDescriptor};
+use super::kept::KnownDescriptor;
+use super::ownership::FileFacts;
 use super::{errno, set_errno};
 
 /// The lowest number that a descriptor of ours may have.

@@ -8,42 +8,12 @@ use std::ffi::{CStr, CString};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::descriptors::{self, Opened};
 use super::errno;
-use super::kept::{FileFacts, Kept};
-
-pub use super::kept::Others;
-
-fn is_strangers_link(meta: &std::fs::Metadata) -> bool {
-    meta.is_symlink() && ![0, super::user()].contains(&meta.uid())
-}
-
-/// Most folders above another one that are checked.
-const MOST_ABOVE: usize = 128;
-
-/// Returns a folder on the way to `path` in which all users may rename others' files, or a link there that another
-/// user made. Whoever changes one of these changes what the path leads to.
-pub fn open_above(path: &Path) -> Option<PathBuf> {
-    const STICKY: u32 = 0o1000;
-    let is_open = |above: &Path| {
-        let is_wide = |meta: std::fs::Metadata| meta.mode() & (STICKY | 0o002) == 0o002;
-        std::fs::metadata(above).is_ok_and(is_wide)
-            || std::fs::symlink_metadata(above).is_ok_and(|named| is_strangers_link(&named))
-    };
-    let identity = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
-    // The folders that contain it by `..`, wherever links lead, up to the root, which is its own parent.
-    let parents = std::iter::successors(Some(path.join("..")), |above| {
-        let next = above.join("..");
-        (identity(above)? != identity(&next)?).then_some(next)
-    });
-    let named = std::path::absolute(path).ok();
-    let named = named.iter().flat_map(|path| path.ancestors().skip(1));
-    let mut above = named.map(Path::to_owned).chain(parents.take(MOST_ABOVE));
-    above.find(|above| is_open(above))
-}
+use super::kept::Kept;
+use super::ownership::{self, FileFacts, Others};
 
 /// An open folder. It stays the same if another folder takes its name.
 #[derive(Debug)]
@@ -62,28 +32,14 @@ impl Directory {
 
     /// Opens a folder. Creates it and its parents where they are missing, with mode 0700.
     pub fn make(path: &Path) -> io::Result<Directory> {
-        let mut maker = std::fs::DirBuilder::new();
-        let made = maker.recursive(true).mode(0o700).create(path);
-        made.map_err(|error| match error.kind() {
-            // A file, or a link to nothing.
-            io::ErrorKind::AlreadyExists => io::Error::from_raw_os_error(libc::ENOTDIR),
-            _ => error,
-        })?;
+        ownership::make_folder(path)?;
         Directory::open(path)
     }
 
     /// Returns who else may write in it, or change what its path leads to.
     pub fn others(&self, path: &Path) -> io::Result<Option<Others>> {
         let facts = self.fd.get().and_then(FileFacts::of);
-        let facts = facts.map_err(io::Error::from_raw_os_error)?;
-        let named = std::fs::symlink_metadata(path)?;
-        if let Some(others) = facts.others() {
-            return Ok(Some(others));
-        }
-        if is_strangers_link(&named) {
-            return Ok(Some(Others::Link));
-        }
-        Ok(open_above(path).map(|_| Others::Above))
+        ownership::others(path, &facts.map_err(io::Error::from_raw_os_error)?)
     }
 
     /// Opens a file of our own, with the flags of `open(2)`.

@@ -12,7 +12,8 @@ use std::path::Path;
 use super::descriptors;
 use super::directory::Directory;
 use super::file::{File, Room, check};
-use super::kept::{FileFacts, Kept, KnownDescriptor};
+use super::kept::{Kept, KnownDescriptor};
+use super::ownership::FileFacts;
 use super::{errno, forked, signals};
 
 /// A folder that is written to by descriptor, so that the app may change its working directory, or

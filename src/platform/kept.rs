@@ -6,12 +6,11 @@
 //!
 //! Signal-safe throughout.
 
-use std::ffi::CStr;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::errno;
+use super::ownership::FileFacts;
 
 /// A descriptor and what it was opened on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,97 +56,6 @@ impl KnownDescriptor {
             // SAFETY: open on what its owner opened, which has no further use for it.
             unsafe { libc::close(number) };
         }
-    }
-}
-
-/// Who beside this process' user may put files into a folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Others {
-    /// Another user, who has it.
-    Own,
-    /// Another user, who has made the link that leads to it.
-    Link,
-    /// All, who may rename a folder above it: see [`open_above`](super::directory::open_above).
-    Above,
-    /// Those of its group, or all, by its mode.
-    Write,
-}
-
-/// The system's facts of a file.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct FileFacts {
-    device: u64,
-    inode: u64,
-    /// Bytes.
-    pub length: u64,
-    /// Names that it has.
-    links: u64,
-    /// True for a regular file.
-    pub is_file: bool,
-    /// True if its group or all may write in it.
-    is_wide: bool,
-    /// The user that it belongs to.
-    pub owner: u32,
-}
-
-impl FileFacts {
-    /// Of what a descriptor is open on. The error is an `errno`.
-    pub fn of(number: RawFd) -> Result<FileFacts, i32> {
-        // SAFETY: the call is given room for its answer.
-        FileFacts::from(|facts| unsafe { libc::fstat(number, facts) })
-    }
-
-    /// Of a name in an open folder; a link's own. The error is an `errno`.
-    pub fn at(folder: RawFd, name: &CStr) -> Result<FileFacts, i32> {
-        let flags = libc::AT_SYMLINK_NOFOLLOW;
-        // SAFETY: a C string, and room for the answer.
-        FileFacts::from(|facts| unsafe { libc::fstatat(folder, name.as_ptr(), facts, flags) })
-    }
-
-    fn from(call: impl FnOnce(*mut libc::stat) -> libc::c_int) -> Result<FileFacts, i32> {
-        let mut facts = MaybeUninit::<libc::stat>::uninit();
-        if call(facts.as_mut_ptr()) != 0 {
-            return Err(errno());
-        }
-        // SAFETY: the call has filled it in.
-        let facts = unsafe { facts.assume_init() };
-        #[allow(
-            clippy::unnecessary_cast,
-            reason = "of another width on other platforms"
-        )]
-        Ok(FileFacts {
-            device: facts.st_dev as u64,
-            inode: facts.st_ino as u64,
-            length: u64::try_from(facts.st_size).unwrap_or(0),
-            links: facts.st_nlink as u64,
-            is_file: facts.st_mode & libc::S_IFMT == libc::S_IFREG,
-            is_wide: facts.st_mode & 0o022 != 0,
-            owner: facts.st_uid,
-        })
-    }
-
-    /// Returns true if it is a regular file of this process' user with one name.
-    pub fn is_own(&self) -> bool {
-        self.is_file && self.links == 1 && self.owner == super::user()
-    }
-
-    /// Who beside this process' user may change this folder. Root may anyway.
-    pub fn others(&self) -> Option<Others> {
-        if self.is_wide {
-            Some(Others::Write)
-        } else {
-            self.is_strangers().then_some(Others::Own)
-        }
-    }
-
-    /// Returns true if another user than root or this process' has it.
-    pub fn is_strangers(&self) -> bool {
-        ![0, super::user()].contains(&self.owner)
-    }
-
-    /// Returns true if both are of one file.
-    pub fn is_same(&self, other: &FileFacts) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
     }
 }
 

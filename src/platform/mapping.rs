@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
-use super::kept::FileFacts;
+use super::ownership::FileFacts;
 use super::{SystemError, descriptors};
 
 /// A file, mapped read-only; it stays readable after the file is renamed or removed.

@@ -33,6 +33,7 @@ pub(crate) mod kept;
 mod linux;
 mod mapping;
 pub mod own_thread;
+pub mod ownership;
 pub mod registers;
 pub mod signals;
 pub mod stacks;

@@ -373,7 +373,7 @@ fn a_folder_that_others_may_write_in_is_done_without() {
             .split(&['(', ')'])
             .nth(1)
             .unwrap()
-            .split(" mends")
+            .split(" fixes")
             .next()
             .unwrap();
         assert!(

@@ -3,16 +3,15 @@
 
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-fn user() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
+pub(crate) use crate::platform::ownership::make_folder;
+use crate::platform::ownership::{self, FileFacts, Others};
 
 /// Returns true for a regular file of this user with one name.
 pub(crate) fn is_own(meta: &Metadata) -> bool {
-    meta.is_file() && meta.uid() == user() && meta.nlink() == 1
+    FileFacts::from(meta).is_own()
 }
 
 /// Opens such a file to read it; follows no link and waits for nothing.
@@ -51,58 +50,26 @@ pub(crate) fn absolute_variable(name: &str) -> Option<PathBuf> {
 
 /// Returns true for what another user than root or this one has made.
 pub(crate) fn is_strangers(meta: &Metadata) -> bool {
-    ![0, user()].contains(&meta.uid())
+    FileFacts::from(meta).is_strangers()
 }
 
-/// Fails for a folder that others may write in, or whose path another's link leads to; names the command that mends it.
+/// Fails for a folder that others may write in, or whose path another's link leads to; names the command that fixes it.
 pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
-    let (named, meta) = (fs::symlink_metadata(path)?, fs::metadata(path)?);
-    let fails = |what: &str| {
-        let text = format!("{} {what}", path.display());
-        Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+    let Some(others) = ownership::others(path, &FileFacts::from(&fs::metadata(path)?))? else {
+        return Ok(());
     };
-    if let Some(above) = open_above(path) {
-        let above = above.display();
-        return fails(&format!(
-            "lies below {above}, in which others may rename it"
-        ));
-    }
-    match () {
-        () if is_strangers(&meta) => fails("belongs to another user"),
-        () if is_strangers(&named) => fails("is another user's link"),
-        () if meta.mode() & 0o022 != 0 => {
-            let path = path.display().to_string().replace('\'', r"'\''");
-            fails(&format!(
-                "may be written by others (chmod go-w '{path}' mends that)"
-            ))
-        }
-        () => Ok(()),
-    }
-}
-
-/// The folder on the way to `path` in which all may rename what is not theirs, or the link there that another user has
-/// made.
-fn open_above(path: &Path) -> Option<PathBuf> {
-    const STICKY: u32 = 0o1000;
-    let is_open = |above: &&Path| {
-        let is_wide = |meta: Metadata| meta.mode() & (STICKY | 0o002) == 0o002;
-        let is_link = |named: Metadata| named.is_symlink() && is_strangers(&named);
-        fs::metadata(above).is_ok_and(is_wide) || fs::symlink_metadata(above).is_ok_and(is_link)
+    let what = match others {
+        Others::Own => "belongs to another user",
+        Others::Link => "is another user's link",
+        Others::Above => "lies below a folder in which others may rename it",
+        Others::Write => "may be written by others",
     };
-    let paths = [std::path::absolute(path).ok(), path.canonicalize().ok()];
-    let mut above = { paths.iter().flatten() }.flat_map(|path| path.ancestors().skip(1));
-    above.find(is_open).map(Path::to_owned)
-}
-
-/// Makes a folder, and its parents where they are missing, for this user alone.
-pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
-    let mut maker = fs::DirBuilder::new();
-    let made = maker.recursive(true).mode(0o700).create(path);
-    made.map_err(|error| match error.kind() {
-        // A file, or a link to nothing.
-        io::ErrorKind::AlreadyExists => io::ErrorKind::NotADirectory.into(),
-        _ => error,
-    })
+    let text = format!(
+        "{} {what} ({} fixes that)",
+        path.display(),
+        others.repair(path)
+    );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
 /// The device and number of a file or folder, which no other shares.
