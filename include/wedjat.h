@@ -701,9 +701,12 @@ size_t wedjat_replaced_signals(const wedjat_monitor *monitor,
                                size_t room);
 
 /*
- Sets a key of the app, for every later report.
+ Sets a key of the app to a text, for every later report; a null `value` removes the key. There is room for 64 keys:
+ removing one makes room for another.
  */
-void wedjat_set(const wedjat_monitor *monitor, const char *key, const char *value);
+void wedjat_set(const wedjat_monitor *monitor,
+                const char *key,
+                const char *value);
 
 /*
  Sets a key to an integer, as `wedjat_set` does.
@@ -721,7 +724,7 @@ void wedjat_set_number(const wedjat_monitor *monitor, const char *key, double va
 void wedjat_set_bool(const wedjat_monitor *monitor, const char *key, bool value);
 
 /*
- Removes a key.
+ Removes a key, which makes room for another.
  */
 void wedjat_remove(const wedjat_monitor *monitor, const char *key);
 

@@ -17,6 +17,8 @@ pub(super) struct Cell<const N: usize, A = AtomicU64> {
 
 /// A reader gives up after this many tries that writers disturbed.
 const MAX_TRIES: u32 = 16;
+/// A writer gives up after it has found another writer this many times.
+pub(super) const MAX_CLAIMS: u32 = if cfg!(loom) { 1 } else { 256 };
 
 impl<const N: usize> Cell<N> {
     /// All words zero.
@@ -59,7 +61,7 @@ impl<const N: usize, A: Atomic<Value = u64>> Cell<N, A> {
     /// Makes this thread the writer, and returns the state before. Spins a bounded number of times; returns `None` if
     /// another thread still writes.
     fn claim(&self) -> Option<u64> {
-        for _ in 0..MAX_TRIES * 16 {
+        for _ in 0..MAX_CLAIMS {
             let state = self.state.load(Ordering::Relaxed);
             if state & 1 == 0
                 && self
@@ -103,17 +105,23 @@ mod model {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicU64;
 
+    impl<const N: usize> Cell<N, AtomicU64> {
+        /// With these words published.
+        pub(in crate::context) fn model(words: [u64; N]) -> Self {
+            Cell {
+                state: AtomicU64::new(0),
+                copies: [words, [0; N]].map(|copy| copy.map(AtomicU64::new)),
+            }
+        }
+    }
+
     /// A reader beside a writer of two versions sees one of the three, whole.
     #[test]
     fn model_no_reader_sees_half_of_a_write() {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(|| {
-            let word = || AtomicU64::new(0);
-            let cell = Arc::new(Cell::<2, AtomicU64> {
-                state: word(),
-                copies: [[word(), word()], [word(), word()]],
-            });
+            let cell = Arc::new(Cell::model([0; 2]));
             // loom goes back only where the other thread's last access was no access of its own: the thread that
             // comes second may do nothing but read.
             let reader = {

@@ -16,6 +16,7 @@ mod cell;
 #[cfg(feature = "tracing")]
 mod layer;
 mod record;
+mod slots;
 mod snapshot;
 
 use std::fmt;
@@ -25,6 +26,7 @@ use self::cell::Cell;
 #[cfg(feature = "tracing")]
 pub use self::layer::TracingLayer;
 use self::record::{Record, hash};
+use self::slots::Slots;
 pub use self::snapshot::Snapshot;
 use crate::platform::clock;
 use crate::report::ValueView;
@@ -64,29 +66,13 @@ const SHORT: usize = 3 + NAME / 8;
 /// assert_eq!(snapshot.gauges().next(), Some(("queue", 3.5)));
 /// ```
 pub struct Context {
-    keys: [NameSlot<LONG>; KEYS],
-    gauges: [NameSlot<SHORT>; GAUGES],
+    keys: Slots<KEYS, LONG>,
+    gauges: Slots<GAUGES, SHORT>,
     breadcrumbs: [Cell<LONG>; BREADCRUMBS],
     marks: [Cell<SHORT>; MARKS],
     next_breadcrumb: AtomicU64,
     next_mark: AtomicU64,
     left_out: AtomicU64,
-}
-
-/// A slot that belongs to one name for good. `name` is the name's hash, 0 while the slot is free.
-#[derive(Debug)]
-struct NameSlot<const N: usize> {
-    name: AtomicU64,
-    cell: Cell<N>,
-}
-
-impl<const N: usize> NameSlot<N> {
-    const fn new() -> NameSlot<N> {
-        NameSlot {
-            name: AtomicU64::new(0),
-            cell: Cell::new(),
-        }
-    }
 }
 
 /// The context of this process.
@@ -96,8 +82,8 @@ impl Context {
     /// Creates an empty context.
     pub const fn new() -> Context {
         Context {
-            keys: [const { NameSlot::new() }; KEYS],
-            gauges: [const { NameSlot::new() }; GAUGES],
+            keys: Slots::new(),
+            gauges: Slots::new(),
             breadcrumbs: [const { Cell::new() }; BREADCRUMBS],
             marks: [const { Cell::new() }; MARKS],
             next_breadcrumb: AtomicU64::new(0),
@@ -106,26 +92,25 @@ impl Context {
         }
     }
 
-    /// Sets a key: a text, a number or a `bool`. Returns false if the write was dropped: [`KEYS`] other keys were set,
-    /// or another thread wrote this one at the same instant.
+    /// Sets a key: a text, a number or a `bool`. Returns false if the write was dropped: there are [`KEYS`] other
+    /// keys, or another thread wrote this one at the same instant.
     pub fn set<'a>(&self, key: &str, value: impl Into<ValueView<'a>>) -> bool {
         let value = value.into();
-        self.put(&self.keys, key, |words| Record(words).set_value(key, value))
+        let write = |words: &mut [u64; LONG]| Record(words).set_value(key, value);
+        self.counted(self.keys.put(hash(key), write))
     }
 
-    /// Removes a key. Its slot stays taken: [`KEYS`] counts all keys that were ever set.
-    pub fn remove(&self, key: &str) {
-        if let Some(slot) = find(&self.keys, key) {
-            self.update(&slot.cell, |words| words.fill(0));
-        }
+    /// Removes a key, which makes room for another one. Returns false if another thread wrote this key at the same
+    /// instant, so that it may still be set.
+    pub fn remove(&self, key: &str) -> bool {
+        self.counted(self.keys.remove(hash(key)))
     }
 
     /// Sets a gauge: a number by name, such as the length of a queue. Returns false if the write was dropped, as
     /// [`Context::set`] does.
     pub fn gauge(&self, name: &str, value: f64) -> bool {
-        self.put(&self.gauges, name, |words| {
-            Record(words).set_number(name, value.to_bits(), 0)
-        })
+        let write = |words: &mut [u64; SHORT]| Record(words).set_number(name, value.to_bits(), 0);
+        self.counted(self.gauges.put(hash(name), write))
     }
 
     /// Leaves a breadcrumb: one line about what just happened, with the time.
@@ -165,32 +150,19 @@ impl Context {
         snapshot.fill(self);
     }
 
-    fn put<const N: usize>(
-        &self,
-        slots: &[NameSlot<N>],
-        name: &str,
-        write: impl FnOnce(&mut [u64; N]),
-    ) -> bool {
-        let Some(slot) = claim(slots, name) else {
-            self.count_left_out();
-            return false;
-        };
-        self.update(&slot.cell, write)
-    }
-
-    fn update<const N: usize>(&self, cell: &Cell<N>, write: impl FnOnce(&mut [u64; N])) -> bool {
-        let done = cell.update(|words| {
+    fn update<const N: usize>(&self, cell: &Cell<N>, write: impl FnOnce(&mut [u64; N])) {
+        self.counted(cell.update(|words| {
             write(words);
             true
-        });
-        if !done {
-            self.count_left_out();
-        }
-        done
+        }));
     }
 
-    fn count_left_out(&self) {
-        self.left_out.fetch_add(1, Ordering::Relaxed);
+    /// Counts what was not done.
+    fn counted(&self, is_done: bool) -> bool {
+        if !is_done {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+        is_done
     }
 }
 
@@ -263,29 +235,6 @@ const fn open(ticket: u64) -> u64 {
 
 const fn closed(lasted: u64) -> u64 {
     lasted << 1
-}
-
-/// Returns the slot of this name, if it has one.
-fn find<'a, const N: usize>(slots: &'a [NameSlot<N>], name: &str) -> Option<&'a NameSlot<N>> {
-    let hash = hash(name);
-    let taken = |slot: &&NameSlot<N>| slot.name.load(Ordering::Acquire) != 0;
-    let mut slots = slots.iter().take_while(taken);
-    slots.find(|slot| slot.name.load(Ordering::Acquire) == hash)
-}
-
-/// Returns the slot of this name, and claims one if it has none; `None` if all are taken. Slots are claimed in order,
-/// so that reports list names in the order of their first use.
-fn claim<'a, const N: usize>(slots: &'a [NameSlot<N>], name: &str) -> Option<&'a NameSlot<N>> {
-    let hash = hash(name);
-    slots.iter().find(|slot| {
-        match slot
-            .name
-            .compare_exchange(0, hash, Ordering::AcqRel, Ordering::Acquire)
-        {
-            Ok(_) => true,
-            Err(taken) => taken == hash,
-        }
-    })
 }
 
 #[cfg(test)]
@@ -379,6 +328,33 @@ mod tests {
         assert!(CONTEXT.set("key 0", "a key that was set before"));
         assert_eq!(read(&CONTEXT).keys().count(), KEYS);
         assert_eq!(CONTEXT.left_out() as usize, KEYS + 1);
+        assert!(CONTEXT.remove("key"));
+        assert!(
+            CONTEXT.set("another key", true),
+            "a removed one has made room"
+        );
+        assert!(!CONTEXT.set("key", "back"));
+    }
+
+    /// A key for each document that is open, of many more than there is room for.
+    #[test]
+    fn keys_come_and_go_for_as_long_as_the_app_runs() {
+        static CONTEXT: Context = Context::new();
+        CONTEXT.set("screen", "Editor");
+        for document in 0..20 * KEYS {
+            let key = |document| format!("document {document}");
+            assert!(CONTEXT.set(&key(document), document));
+            if document > 2 {
+                assert!(CONTEXT.remove(&key(document - 3)));
+            }
+        }
+        let snapshot = read(&CONTEXT);
+        let mut keys: Vec<_> = snapshot.keys().map(|(key, _)| key).collect();
+        keys.sort_unstable();
+        let last = 20 * KEYS - 1;
+        let open = (last - 2..=last).map(|document| format!("document {document}"));
+        assert_eq!(keys, [open.collect(), vec!["screen".to_owned()]].concat());
+        assert_eq!(CONTEXT.left_out(), 0);
     }
 
     #[test]

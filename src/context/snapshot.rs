@@ -30,11 +30,8 @@ impl Snapshot {
 
     /// Signal-safe.
     pub(super) fn fill(&mut self, context: &Context) {
-        copy(&mut self.keys, context.keys.iter().map(|slot| &slot.cell));
-        copy(
-            &mut self.gauges,
-            context.gauges.iter().map(|slot| &slot.cell),
-        );
+        copy(&mut self.keys, context.keys.cells());
+        copy(&mut self.gauges, context.gauges.cells());
         copy(&mut self.breadcrumbs, context.breadcrumbs.iter());
         copy(&mut self.marks, context.marks.iter());
         // Oldest first: by ticket, as two may have the same time. In place, without allocating.

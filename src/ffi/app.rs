@@ -27,7 +27,8 @@ unsafe fn set<'a>(monitor: *const wedjat_monitor, key: *const c_char, value: Val
     }
 }
 
-/// Sets a key of the app, for every later report.
+/// Sets a key of the app to a text, for every later report; a null `value` removes the key. There is room for 64 keys:
+/// removing one makes room for another.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_set(
     monitor: *const wedjat_monitor,
@@ -35,9 +36,11 @@ pub unsafe extern "C" fn wedjat_set(
     value: *const c_char,
 ) {
     // SAFETY: as the caller promises.
-    let given = unsafe { (wedjat_monitor::get(monitor), text(key), text(value)) };
-    if let (Some(monitor), Some(key), Some(value)) = given {
-        monitor.context().set(&key, &*value);
+    match unsafe { text(value) } {
+        // SAFETY: as the caller promises.
+        Some(value) => unsafe { set(monitor, key, ValueView::Text(&value)) },
+        // SAFETY: as the caller promises.
+        None => unsafe { wedjat_remove(monitor, key) },
     }
 }
 
@@ -74,7 +77,7 @@ pub unsafe extern "C" fn wedjat_set_bool(
     unsafe { set(monitor, key, ValueView::Bool(value)) }
 }
 
-/// Removes a key.
+/// Removes a key, which makes room for another.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_remove(monitor: *const wedjat_monitor, key: *const c_char) {
     // SAFETY: as the caller promises.
