@@ -403,7 +403,10 @@ fn put_back() {
 }
 
 fn reads(folder: &Path) {
-    extern "C" fn ends_nothing(_signal: i32) {}
+    static HANDLED: AtomicBool = AtomicBool::new(false);
+    extern "C" fn ends_nothing(_signal: i32) {
+        HANDLED.store(true, Ordering::Relaxed);
+    }
     let handler = ends_nothing as *const () as usize;
     put_handler(libc::SIGTERM, handler, libc::SA_RESTART);
     let _monitor = install(folder);
@@ -421,7 +424,9 @@ fn reads(folder: &Path) {
     // SAFETY: the thread lives, and the byte too.
     unsafe {
         libc::pthread_kill(reader.as_pthread_t(), libc::SIGTERM);
-        std::thread::sleep(Duration::from_millis(300));
+        while !HANDLED.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         libc::write(pipe[1], c"x".as_ptr().cast(), 1);
     }
     reader.join().unwrap();

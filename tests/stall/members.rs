@@ -7,12 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::task::{Context, Waker};
 use std::thread::{scope, sleep, spawn};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::stall::{only_monitor, own_tid};
-use crate::threads::{
-    LONG, SHORT, all_have_left, computes, hangs, install, is_in_computes, reports,
-};
+use crate::support::stall::{all_are_over, only_monitor, own_tid};
+use crate::threads::{LONG, all_have_left, computes, hangs, install, is_in_computes, reports};
 use wedjat::report::Report;
 use wedjat::stall::StallEvent;
 use wedjat::{InstallError, Monitor, MonitorError, RateLimit, Stall, threads, watch_thread};
@@ -32,19 +30,6 @@ fn hangs_as(name: &str, stall: Stall) {
             watch.heartbeat().turn(hangs);
         });
     });
-}
-
-/// Waits until all stalls are over, and their reports are there.
-fn all_are_over(monitor: &Monitor, stalls: u64) {
-    let start = Instant::now();
-    while monitor.stats().stalls < stalls || monitor.stats().stalled {
-        sleep(Duration::from_millis(10));
-        assert!(
-            start.elapsed() < Duration::from_secs(60),
-            "{:?}",
-            monitor.stats()
-        );
-    }
 }
 
 #[test]
@@ -444,6 +429,8 @@ fn watches_in_child(folder: &Path) -> bool {
         })
     });
     let is_watched = is_watched.join().unwrap();
-    sleep(SHORT);
+    if is_watched {
+        all_are_over(&monitor, 1);
+    }
     is_watched && monitor.stats().stalls == 1
 }

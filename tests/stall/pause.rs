@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::support::stall::only_monitor;
+use crate::support::stall::{all_are_over, only_monitor};
 use wedjat::{Monitor, Stall, threads};
 
 fn install() -> (tempfile::TempDir, Monitor) {
@@ -40,7 +40,7 @@ fn a_dialog_is_no_stall_and_a_freeze_in_its_own_turns_is() {
         drop(threads::may_block());
         sleep(LONG);
     });
-    sleep(SHORT);
+    all_are_over(&monitor, 2);
     // On a thread that is not watched it does nothing.
     std::thread::spawn(|| drop(threads::may_block()))
         .join()
@@ -79,6 +79,6 @@ fn an_app_that_has_launched_and_rests_leaves_the_watchdog_asleep() {
     let stats = monitor.stats();
     assert_eq!((stats.watchdog, stats.stalls), (before, 0));
     monitor.heartbeat().turn(|| sleep(LONG));
-    sleep(SHORT);
+    all_are_over(&monitor, 1);
     assert_eq!(monitor.stats().stalls, 1);
 }

@@ -6,7 +6,9 @@ use std::sync::{Arc, Barrier};
 use std::thread::{scope, sleep, spawn};
 use std::time::Duration;
 
-use crate::support::stall::{self, block_all_but_libdispatchs, only_monitor, own_tid, stacks};
+use crate::support::stall::{
+    self, all_are_over, block_all_but_libdispatchs, only_monitor, own_tid, stacks,
+};
 use wedjat::report::{Frame, Report};
 use wedjat::{Monitor, MonitorError, Stall, threads, watch_thread};
 
@@ -55,7 +57,8 @@ fn a_thread_that_hangs_is_reported_by_its_name_with_the_main_thread_beside_it() 
             own_tid() as u64
         });
         let tid = tid.join().unwrap();
-        sleep(SHORT);
+        all_are_over(&monitor, 1);
+        all_have_left(&monitor);
         let stats = monitor.stats();
         assert_eq!((stats.stalls, stats.stalled, stats.turns), (1, false, 0));
         assert_eq!((stats.stray_beats, stats.watched_threads), (0, 0));
@@ -107,7 +110,7 @@ fn two_threads_that_stall_at_once_are_both_reported_and_a_pool_is_counted() {
         })
         .collect();
     pool.into_iter().for_each(|thread| thread.join().unwrap());
-    sleep(SHORT);
+    all_are_over(&monitor, 2);
     assert_eq!(monitor.stats().stalls, 2);
     drop(monitor);
     let reports = reports(folder.path());
@@ -179,7 +182,7 @@ fn a_worker_that_always_has_work_is_no_stall_and_a_long_poll_is() {
     })
     .join()
     .unwrap();
-    sleep(SHORT);
+    all_are_over(&monitor, 1);
     assert_eq!(monitor.stats().stalls, 1);
     drop(monitor);
     let end = reports(folder.path())[0].stall_end.clone().unwrap();
@@ -207,7 +210,8 @@ fn a_thread_that_ends_in_a_stall_ends_it() {
     })
     .join()
     .unwrap();
-    sleep(SHORT);
+    all_are_over(&monitor, 2);
+    all_have_left(&monitor);
     let stats = monitor.stats();
     assert_eq!(
         (stats.stalls, stats.stalled, stats.watched_threads),
@@ -267,8 +271,10 @@ fn the_257th_thread_is_refused_and_counted() {
         let refused = scope.spawn(|| watch_thread("one more", Stall::default()).err());
         let refused = refused.join().unwrap();
         assert!(matches!(refused, Some(MonitorError::TooManyThreads)));
-        scope.spawn(|| threads::enter("one more", Stall::default()));
-        sleep(SHORT);
+        scope
+            .spawn(|| threads::enter("one more", Stall::default()))
+            .join()
+            .unwrap();
         let stats = monitor.stats();
         assert_eq!((stats.watched_threads, stats.refused_threads), (256, 2));
         all.wait();
@@ -333,7 +339,7 @@ fn a_monitor_that_is_dropped_ends_the_watch_and_the_next_has_threads_of_its_own(
     let (folder, monitor) = install(None);
     say.send(()).unwrap();
     thread.join().unwrap();
-    sleep(SHORT);
+    all_are_over(&monitor, 1);
     assert_eq!(monitor.stats().stalls, 1);
     drop(monitor);
     assert_eq!(reports(folder.path()).len(), 1);

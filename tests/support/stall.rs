@@ -8,11 +8,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
-use wedjat::Stall;
 use wedjat::report::{Frame, Report};
 use wedjat::trigger::heartbeat::{Heartbeat, HeartbeatState};
 use wedjat::trigger::stall::{Reason, StallEndInfo, StallInfo};
 use wedjat::trigger::watchdog::{Watchdog, Watcher};
+use wedjat::{Monitor, Stall};
 
 const CHILD: &str = "WEDJAT_TEST_CHILD";
 
@@ -102,6 +102,19 @@ pub fn only_monitor() -> std::sync::MutexGuard<'static, ()> {
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     ONE.lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Waits until all stalls are over, and their reports are there.
+pub fn all_are_over(monitor: &Monitor, stalls: u64) {
+    let start = Instant::now();
+    while monitor.stats().stalls < stalls || monitor.stats().stalled {
+        std::thread::sleep(Duration::from_millis(10));
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "{:?}",
+            monitor.stats()
+        );
+    }
 }
 
 /// The calling thread's id.
