@@ -1,12 +1,13 @@
 //! Where wedjat, `llvm-symbolizer` and the addr2line crate differ, over real debug files.
 //!
 //! ```text
-//! cargo run --release --example differences -- [--addresses N] [--show KIND] [NAME=]DEBUG_FILE[:ARCH]...
+//! cargo run --release --example differences -- [--addresses N] [--show KIND] [--check] [NAME=]DEBUG_FILE[:ARCH]...
 //! ```
 //! prints a table: for each file, N addresses drawn over its functions and N over its whole text
 //! (seeded, so that a run can be repeated), and how often each pair agrees on the whole chain of
 //! inlined frames: linkage name, file and line of each; and a second table: for each kind of
 //! difference, who is right by `llvm-dwarfdump --lookup`. `--show KIND` prints examples of one kind.
+//! `--check` fails where llvm-symbolizer alone is right.
 //! `scripts/differences` runs it over the whole corpus.
 
 mod judge;
@@ -25,11 +26,13 @@ type Frame = (String, String, u32);
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut count = 100_000;
     let mut show = None;
+    let mut is_check = false;
     let mut files = Vec::new();
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--addresses" => count = args.next().ok_or("--addresses N")?.parse()?,
+            "--check" => is_check = true,
             "--show" => show = Some(args.next().ok_or("--show KIND")?),
             _ => files.push(arg),
         }
@@ -51,6 +54,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         compare(&path, arch, name, count, show.as_deref(), &mut verdicts)?;
     }
     judge::print(&verdicts);
+    let is_worse = verdicts.values().any(|(_, verdict)| verdict.llvm > 0);
+    if is_check && is_worse {
+        return Err("llvm-symbolizer alone is right in the kinds above that say so".into());
+    }
     Ok(())
 }
 

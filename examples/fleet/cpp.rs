@@ -178,6 +178,9 @@ fn function(build: &mut Build<'_>, text: &mut String, name: &str, number: &str) 
                 "        sum += [&](Number n) __attribute__((always_inline)) {{\n            Number sum = {call};\n            \
                  {returns}\n            return sum;\n        }}(n);"
             )
+        } else if build.is_tail_call(name, &callee) && !matches!(kind(&callee), Kind::Method) {
+            let _ = writeln!(text, "        return {call};\n    }}");
+            continue;
         } else {
             writeln!(text, "        sum += {call};\n        {returns}")
         };

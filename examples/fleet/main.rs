@@ -12,7 +12,7 @@
 //! async ones (with `debug = "limited"`, and with `"line-tables-only"`), or C++ (`g++` is needed).
 //!
 //! `write` compiles an app in several builds, which differ by added closures, moved lines, renamed files, manglings and
-//! other compilers' suffixes (`rustc` is needed), and writes reports of its
+//! other compilers' suffixes, and by calls at the end of a function, which leave no frame (`rustc` is needed), and writes reports of its
 //! stalls by the writer that the recorder uses: a few hundred distinct stalls by Zipf's law, durations,
 //! devices, samples of which some show something else, some reports cut or damaged. `truth.tsv` says
 //! which report is of which stall. `score` reads them back through the symbolicator, and prints precision and

@@ -158,6 +158,9 @@ fn function(build: &mut Build<'_>, text: &mut String, name: &str) {
                     "        sum += turn(|n| {body}, n);\n        {turned}"
                 )
             };
+        } else if build.is_tail_call(name, &callee) {
+            let _ = writeln!(text, "        return {call};\n    }}");
+            continue;
         } else {
             let _ = writeln!(text, "        sum += {call};\n        {returns}");
         }

@@ -93,6 +93,9 @@ pub struct PhysicalFrame {
     pub offset: Option<u64>,
     /// Innermost first. Empty where nothing is known.
     pub frames: Arc<[SourceFrame]>,
+    /// Callers that called this function by a jump, as the last thing they did, and so left the stack: functions
+    /// between this frame's and the next one's, innermost first. `None` where the code shows none.
+    pub tail_callers: Option<Arc<[SourceFrame]>>,
 }
 
 impl PhysicalFrame {
@@ -111,7 +114,14 @@ impl PhysicalFrame {
             svma: None,
             offset: None,
             frames: Arc::from([]),
+            tail_callers: None,
         }
+    }
+
+    /// Returns true if `frame` is one of [`tail_callers`](PhysicalFrame::tail_callers).
+    pub(crate) fn is_tail_caller(&self, frame: &SourceFrame) -> bool {
+        let mut callers = self.tail_callers.iter().flat_map(|callers| callers.iter());
+        callers.any(|caller| std::ptr::eq(caller, frame))
     }
 }
 
@@ -122,6 +132,8 @@ pub(crate) struct Resolved {
     pub frames: Arc<[SourceFrame]>,
     /// Link-time address of the function that all of these were inlined into.
     pub entry: Option<u64>,
+    /// Link-time address of the function that is called there, by the code.
+    pub calls: Option<u64>,
 }
 
 impl Resolved {
@@ -140,6 +152,7 @@ impl Resolved {
         let says_something = |frame: &SourceFrame| frame.function.is_some() || frame.file.is_some();
         frames.iter().any(says_something).then(|| Resolved {
             entry: entry.filter(|_| frames[outermost].function.is_some()),
+            calls: None,
             frames,
         })
     }

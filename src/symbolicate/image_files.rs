@@ -6,6 +6,7 @@ use std::sync::{Mutex, OnceLock};
 use rustc_hash::FxHashMap;
 
 use super::debug_info::debug_file::DebugFile;
+use super::debug_info::instructions::Instructions;
 use super::frame::{Resolved, Unread};
 use super::lock;
 
@@ -26,6 +27,7 @@ type KnownAddress = OnceLock<(u64, Option<Resolved>)>;
 /// The files of one image: those with DWARF first, then those with symbols alone.
 pub(crate) struct ImageFiles {
     files: Vec<DebugFile>,
+    instructions: OnceLock<Option<Instructions>>,
     shards: [Shard; SHARDS],
 }
 
@@ -72,6 +74,7 @@ impl ImageFiles {
     pub(super) fn new(files: Vec<DebugFile>) -> ImageFiles {
         ImageFiles {
             files,
+            instructions: OnceLock::new(),
             shards: Default::default(),
         }
     }
@@ -100,7 +103,10 @@ impl ImageFiles {
         }
         let is_kept = !self.has_table() || recent.is_asked_again(svma);
         drop(recent);
-        let answer = self.files.iter().find_map(|file| file.lookup(svma));
+        let mut answer = self.files.iter().find_map(|file| file.lookup(svma));
+        if let (Some(answer), Some(instructions)) = (&mut answer, self.instructions()) {
+            answer.calls = instructions.call_at(svma);
+        }
         if is_kept {
             let mut recent = lock(&shard.recent);
             if recent.answers.len() >= RECENT / SHARDS {
@@ -109,6 +115,15 @@ impl ImageFiles {
             recent.answers.insert(svma, answer.clone());
         }
         answer.map(Cow::Owned)
+    }
+
+    /// The code of the image, from the first of its files that has it.
+    pub(super) fn instructions(&self) -> Option<&Instructions> {
+        let read = || {
+            let mut objects = self.files.iter().map(DebugFile::object);
+            objects.find_map(Instructions::of)
+        };
+        self.instructions.get_or_init(read).as_ref()
     }
 
     /// Returns true if the answers come from a table, as [`DebugFile::has_table`] does.

@@ -59,6 +59,7 @@ mod samples;
 mod swift_name;
 mod symbolicator;
 mod system_paths;
+mod tail_calls;
 mod title;
 
 pub use addresses::{Addresses, Ambiguous};

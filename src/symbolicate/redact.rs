@@ -41,6 +41,9 @@ pub fn redact(of: &mut Symbolicated, origin: &mut String, rules: &Redact) {
             // The address as its file states it is the same on every device.
             let frames = frame.frames.iter();
             frame.frames = frames.map(|frame| without(frame, &names)).collect();
+            if let Some(callers) = &mut frame.tail_callers {
+                *callers = callers.iter().map(|frame| without(frame, &names)).collect();
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use super::pc::Pc;
 use super::recorded::Recorded;
 use super::samples::in_full;
 use super::system_paths::is_system;
+use super::tail_calls::{KnownTailCallers, TailCallers};
 use crate::report::model::{self, AsyncChain, Image, Report, Thread};
 use crate::report::{Found, Reading};
 
@@ -35,6 +36,7 @@ use crate::report::{Found, Reading};
 /// ```
 pub struct Symbolicator {
     files: DebugFiles,
+    tail_callers: KnownTailCallers,
     time_limit: Option<Duration>,
 }
 
@@ -43,6 +45,7 @@ impl Symbolicator {
     pub fn new(files: DebugFiles) -> Symbolicator {
         Symbolicator {
             files,
+            tail_callers: KnownTailCallers::default(),
             time_limit: None,
         }
     }
@@ -182,16 +185,56 @@ impl ReportRun<'_> {
         });
         let (count, recorded) = (thread.frames.len(), Recorded::new(thread));
         let mut frames = Vec::with_capacity(count);
-        let own = thread.frames[..count - same].iter().enumerate();
-        frames.extend(own.map(|(index, frame)| self.frame(thread, &recorded, index, frame)));
+        let mut calls = Vec::with_capacity(count);
+        // And the one that called the last of its own.
+        for (index, frame) in thread.frames.iter().enumerate().take(count - same + 1) {
+            let (frame, called) = self.frame(thread, &recorded, index, frame);
+            calls.push(called);
+            frames.push(frame);
+        }
         if let Some((_, before)) = before {
+            frames.truncate(count - same);
             frames.extend_from_slice(&before.frames[before.frames.len() - same..]);
+        }
+        for (at, called) in calls.into_iter().enumerate().skip(1) {
+            if let Some(called) = called
+                && let [.., callee, caller] = &mut frames[..=at]
+            {
+                callee.tail_callers = self.tail_callers(callee, caller, called);
+            }
         }
         Stack {
             tasks: self.tasks(thread, frames.len()),
             frames,
             omitted: thread.omitted,
         }
+    }
+
+    fn is_late(&self) -> bool {
+        self.deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// The functions between two frames of a stack, the outer one of which called the function at `called`.
+    fn tail_callers(
+        &self,
+        callee: &PhysicalFrame,
+        caller: &PhysicalFrame,
+        called: u64,
+    ) -> TailCallers {
+        let entry = callee.svma?.checked_sub(callee.offset?)?;
+        let is_called = caller.found != Found::Context && caller.image == callee.image;
+        if entry == called || !is_called || self.is_late() {
+            return None;
+        }
+        let image = self.report.images.get(callee.image? as usize)?;
+        let build = self.report.head.os.build.as_deref();
+        let Symbolicator {
+            files,
+            tail_callers,
+            ..
+        } = self.symbolicator;
+        tail_callers.find(files, image, build, (called, entry))
     }
 
     /// The callers that await functions of a thread's frames.
@@ -242,17 +285,18 @@ impl ReportRun<'_> {
         let recorded = Recorded::new(&thread);
         let frames = thread.frames.iter().enumerate();
         frames
-            .map(|(index, frame)| self.frame(&thread, &recorded, index, frame))
+            .map(|(index, frame)| self.frame(&thread, &recorded, index, frame).0)
             .collect()
     }
 
+    /// A frame with names, and the function that is called there.
     fn frame(
         &mut self,
         thread: &Thread,
         recorded: &Recorded<'_>,
         index: usize,
         frame: &model::Frame,
-    ) -> PhysicalFrame {
+    ) -> (PhysicalFrame, Option<u64>) {
         let physical = |image, svma, offset, frames| PhysicalFrame {
             pc: frame.pc,
             found: frame.found,
@@ -260,6 +304,7 @@ impl ReportRun<'_> {
             svma,
             offset,
             frames,
+            tail_callers: None,
         };
         let offset = || recorded.offset(index);
         let recorded = || recorded.frames(index);
@@ -267,12 +312,11 @@ impl ReportRun<'_> {
         let image = frame.image.and_then(|at| images.get(at as usize));
         let pc = Pc::of_frame(self.report, thread, index);
         let (Some(at), Some(image), Some(pc)) = (frame.image, image, pc) else {
-            return physical(None, None, offset(), recorded());
+            return (physical(None, None, offset(), recorded()), None);
         };
-        let is_late = |deadline| Instant::now() >= deadline;
-        if self.deadline.is_some_and(is_late) {
+        if self.is_late() {
             self.late += 1;
-            return physical(Some(at), None, offset(), recorded());
+            return (physical(Some(at), None, offset(), recorded()), None);
         }
         let build = self.report.head.os.build.as_deref();
         let (all, gathered) = (&self.symbolicator.files, self.gathered);
@@ -284,7 +328,7 @@ impl ReportRun<'_> {
         let open = || all.find(image, build);
         let answer = answers.and_then(|answers| answers.lookup(svma(pc.lookup()), open));
         let Some(answer) = answer else {
-            return physical(Some(at), Some(own), offset(), recorded());
+            return (physical(Some(at), Some(own), offset(), recorded()), None);
         };
         let offset = answer.entry.and_then(|entry| own.checked_sub(entry));
         let mut frames = answer.frames;
@@ -295,7 +339,7 @@ impl ReportRun<'_> {
                 frames = recorded;
             }
         }
-        physical(Some(at), Some(own), offset, frames)
+        (physical(Some(at), Some(own), offset, frames), answer.calls)
     }
 
     fn missing(&self) -> Vec<MissingFile> {

@@ -115,7 +115,8 @@ pub(crate) fn each(stack: &Stack) -> impl Iterator<Item = Blamed<'_>> {
     stack.frames.iter().flat_map(each_of)
 }
 
-/// Every source frame of a physical frame, without pseudo-functions; `None` once for a frame without source frames.
+/// Every source frame of a physical frame, without pseudo-functions, then its tail callers; `None` once for a frame without
+/// source frames.
 pub(crate) fn each_of(physical: &PhysicalFrame) -> impl Iterator<Item = Blamed<'_>> {
     let bare = physical.frames.is_empty().then_some(None);
     let is_pseudo = |frame: &&SourceFrame| frame.inlined && matches!(code(frame), Code::Pseudo(_));
@@ -123,7 +124,11 @@ pub(crate) fn each_of(physical: &PhysicalFrame) -> impl Iterator<Item = Blamed<'
         .frames
         .iter()
         .filter(move |frame| !is_pseudo(frame));
-    let frames = bare.into_iter().chain(functions.map(Some));
+    let callers = physical
+        .tail_callers
+        .iter()
+        .flat_map(|callers| callers.iter());
+    let frames = bare.into_iter().chain(functions.chain(callers).map(Some));
     frames.map(move |frame| Blamed { physical, frame })
 }
 

@@ -7,6 +7,7 @@ pub(super) mod direct;
 pub(super) mod dwarf;
 pub(super) mod full_names;
 pub(super) mod guard;
+pub(super) mod instructions;
 pub(super) mod lines;
 pub(super) mod names;
 pub(super) mod roots;

@@ -267,6 +267,28 @@ impl ObjectFile {
         Some(text_hash(text))
     }
 
+    /// Returns the sections of code that are in the file, each with its link-time address: a debug file alone has none.
+    pub(crate) fn instructions(&self) -> Vec<(u64, SharedBytes)> {
+        let Some(file) = self.parse() else {
+            return Vec::new();
+        };
+        if file.kind() == object::ObjectKind::Relocatable {
+            return Vec::new();
+        }
+        let is_code = |start: u64| self.code.iter().any(|&(known, _)| known == start);
+        let sections = file.sections().filter(|section| is_code(section.address()));
+        let section = |section: object::Section<'_, '_>| {
+            // A dSYM has the headers of such sections.
+            let (start, size) = section.file_range().filter(|(start, _)| *start > 0)?;
+            let (start, size) = (usize::try_from(start).ok()?, usize::try_from(size).ok()?);
+            Some((
+                section.address(),
+                self.bytes.part(start..start.checked_add(size)?)?,
+            ))
+        };
+        sections.filter_map(section).collect()
+    }
+
     /// Returns the symbols that a stripped ELF file has packed in it, as they are packed.
     pub(crate) fn packed_symbols(&self) -> Option<&[u8]> {
         packed_symbols(&self.parse()?)

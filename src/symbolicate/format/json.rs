@@ -226,13 +226,14 @@ impl<'a> FrameTable<'a> {
     fn index(&mut self, physical: &'a PhysicalFrame) -> usize {
         let (index, is_new) = self.indices.of(physical);
         if is_new {
-            let frames = physical.frames.iter().map(|frame| {
+            let row = |frame| {
                 json!(FrameJson {
                     owner: Some(owner_word(self.of, physical, Some(frame))),
                     ..FrameJson::new(frame, self.style)
                 })
-            });
-            self.frames.push(json!({
+            };
+            let frames = physical.frames.iter().map(row);
+            let mut object = json!({
                 "pc": hex(physical.pc),
                 "found": physical.found.code(),
                 "image": physical.image,
@@ -241,7 +242,11 @@ impl<'a> FrameTable<'a> {
                 // Of the function that the others are inlined into.
                 "owner": owner_word(self.of, physical, physical.frames.last()),
                 "frames": frames.collect::<JsonValue>(),
-            }));
+            });
+            if let Some(callers) = &physical.tail_callers {
+                object["tail_callers"] = callers.iter().map(row).collect();
+            }
+            self.frames.push(object);
         }
         index
     }

@@ -149,7 +149,7 @@ fn repeated(stack: &Stack, index: usize) -> usize {
     let gap = stack.omitted.map(|gap| gap.at as usize);
     let before = index.checked_sub(1).and_then(|at| stack.frames.get(at));
     let follows_equal = gap != Some(index) && before.is_some_and(is_same);
-    if follows_equal || first.frames.len() > 1 {
+    if follows_equal || first.frames.len() > 1 || first.tail_callers.is_some() {
         return 0;
     }
     // A gap ends a run of equal frames.

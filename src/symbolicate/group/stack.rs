@@ -194,10 +194,11 @@ fn names(
     names
 }
 
-/// Returns true for a Swift closure called within the function in which it is written: a build that inlines it, without debug
-/// information, has that function alone.
+/// Returns true for a closure of Swift or a lambda of C++ called within the function in which it is written: a build that inlines
+/// it, without debug information, has that function alone.
 fn is_within(name: &str, caller: Option<&Arc<str>>) -> bool {
-    let holder = holder_of_closure(name);
+    let of_lambda = || name.strip_suffix("::{lambda}::operator()");
+    let holder = holder_of_closure(name).or_else(of_lambda);
     holder.is_some() && holder == caller.map(|caller| &**caller)
 }
 
@@ -329,6 +330,13 @@ mod tests {
         assert!(!is_within("closure in refund(_:)", Some(&caller)));
         assert!(!is_within("closure in checkout(_:)", None));
         assert!(!is_within("checkout(_:)", Some(&caller)));
+        let caller: Arc<str> = "till::pay".into();
+        assert!(is_within("till::pay::{lambda}::operator()", Some(&caller)));
+        assert!(!is_within(
+            "till::refund::{lambda}::operator()",
+            Some(&caller)
+        ));
+        assert!(!is_within("operator()", Some(&caller)));
     }
 
     #[test]

@@ -129,11 +129,13 @@ impl TextPage<'_> {
         let image = self.of.image(physical);
         let name = image.map_or("???".into(), |image| plain(image_file_name(&image.name)));
         let named = frame.and_then(|frame| Some((frame, self.style.name(frame)?)));
+        let is_tail_caller = frame.is_some_and(|frame| physical.is_tail_caller(frame));
         let what = match (named, image) {
             (Some((frame, function)), _) => {
                 let mut what = plain(function).into_owned();
                 if let Some(offset) = physical.offset
                     && !frame.inlined
+                    && !is_tail_caller
                 {
                     let _ = write!(what, " + {offset}");
                 }
@@ -153,6 +155,8 @@ impl TextPage<'_> {
         let is_inlined = frame.is_some_and(|frame| frame.inlined);
         let mark = if is_inlined {
             ""
+        } else if is_tail_caller {
+            " [tail call]"
         } else if physical.found == AWAITS {
             " [async]"
         } else if physical.is_guess() {
