@@ -11,11 +11,11 @@
 //! `--language plain|async|async-lines|cpp` says what the app is written in: Rust of plain functions (the default), of
 //! async ones (with `debug = "limited"`, and with `"line-tables-only"`), or C++ (`g++` is needed).
 //!
-//! `write` compiles an app in several builds, which differ by added closures, moved lines, renamed files, manglings and
-//! other compilers' suffixes, and by calls at the end of a function, which leave no frame (`rustc` is needed), and writes reports of its
-//! stalls by the writer that the recorder uses: a few hundred distinct stalls by Zipf's law, durations,
-//! devices, samples of which some show something else, some reports cut or damaged. `truth.tsv` says
-//! which report is of which stall. `score` reads them back through the symbolicator, and prints precision and
+//! `write` compiles an app in several builds, which differ by added closures, moved lines, renamed files, manglings, other
+//! compilers' suffixes, and tail calls, which leave no frame (`rustc` is needed), and writes reports of its stalls by the writer
+//! that the recorder uses: a few hundred distinct stalls by Zipf's law, durations, devices, samples of which some show something
+//! else, some reports cut or damaged. `truth.tsv` says which report is of which stall. `score` reads them back through the
+//! symbolicator, and prints precision and
 //! recall over all pairs of reports. `measure` does both for each seed, in a folder that it removes; its exit status says
 //! whether both are 0.97 or more for all of them. `frameworks` writes reports of 100 frames over 20 frameworks, which have so
 //! many debug files in all their versions (`cc` is needed): for measurements of time and memory.
