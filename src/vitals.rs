@@ -11,12 +11,12 @@
     )
 )]
 
-mod told;
+mod app_gauges;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-pub(crate) use told::{FRAMES, LAUNCHED};
+pub(crate) use app_gauges::{FRAMES, LAUNCHED};
 
 use crate::platform::Power;
 use crate::platform::clock;

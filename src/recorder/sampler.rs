@@ -37,7 +37,7 @@ pub(super) struct Sampler {
     /// Its stack pointer and program counter if it was blocked then.
     place: Option<(u64, u64)>,
     /// The last stack, whole.
-    last: Last,
+    last: LastStack,
     /// CPU time and delay at the last observation. If the delay grew more than the CPU time, the thread is runnable
     /// and not running.
     cpu: u64,
@@ -72,7 +72,7 @@ struct Cost {
 }
 
 #[derive(Debug)]
-struct Last {
+struct LastStack {
     /// `None` while there is no last stack.
     end: Option<WalkEnd>,
     registers: Registers,
@@ -96,7 +96,7 @@ impl Sampler {
             state: None,
             syscall: None,
             place: None,
-            last: Last {
+            last: LastStack {
                 end: None,
                 registers: Registers::native([0; REGISTERS]),
                 frames: RawFrame::room(MAX_FRAMES),
@@ -138,7 +138,7 @@ impl Sampler {
         self.observe();
         let watched = self.watched.thread();
         let now = watched.progress();
-        let is_unchanged = self.last.end.is_some() && self.last.stands_still(now, self.place);
+        let is_unchanged = self.last.end.is_some() && self.last.has_not_run(now, self.place);
         if is_unchanged && self.samples.repeat(at) {
             return Attempt::Nothing;
         }
@@ -153,7 +153,7 @@ impl Sampler {
         let mut images = ImageTable::enter();
         if let Some(captured) = capturer.capture_blocked(watched, now, &images) {
             self.cost.add(&captured);
-            self.keep(at, &captured, now, None);
+            self.add_sample(at, &captured, now, None);
             return Attempt::Stack;
         }
         let renew = || self.renewals.renew();
@@ -169,13 +169,13 @@ impl Sampler {
                     Some(_) => (None, None),
                     None => (now.filter(|progress| !progress.running), None),
                 };
-                self.keep(at, &captured, progress, returning_to);
+                self.add_sample(at, &captured, progress, returning_to);
             }
             Err(error) => {
                 self.blocks_signal = matches!(error, StopError::Blocked);
                 self.cost.unanswered = self.cost.unanswered.saturating_add(1);
                 match capturer.capture_unanswered(watched) {
-                    Some(captured) => self.keep(at, &captured, now, None),
+                    Some(captured) => self.add_sample(at, &captured, now, None),
                     None => {
                         self.last.end = None;
                         return Attempt::Lost(match error {
@@ -190,7 +190,7 @@ impl Sampler {
     }
 
     /// Adds a stack to the samples, as the last one.
-    fn keep(
+    fn add_sample(
         &mut self,
         at: u64,
         captured: &Captured<'_>,
@@ -289,10 +289,10 @@ impl Cost {
     }
 }
 
-impl Last {
+impl LastStack {
     /// Returns true if the thread has not run since the last stack was taken, except to return from our signal. Under
     /// load the return may take several time slices.
-    fn stands_still(&mut self, now: Option<ThreadProgress>, place: Option<(u64, u64)>) -> bool {
+    fn has_not_run(&mut self, now: Option<ThreadProgress>, place: Option<(u64, u64)>) -> bool {
         let (Some(now), Some(then)) = (now, self.progress) else {
             return false;
         };

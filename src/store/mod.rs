@@ -90,7 +90,7 @@ pub fn reports(directory: impl AsRef<Path>) -> io::Result<Vec<StoredReport>> {
     found.retain(|stored| {
         let is_whole = stored.name().ends_with(".wedjat");
         // Of the others those whose writer is gone, and which could not be closed.
-        let is_left = || is_whole || send::take(&folder, stored).is_some();
+        let is_left = || is_whole || send::lock_report(&folder, stored).is_some();
         let launch = stored.launch();
         launch.map_or(is_whole, |launch| !is_own(&launch) && is_left())
     });

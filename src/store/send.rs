@@ -83,7 +83,7 @@ pub fn send(
             sent.left += 1;
             continue;
         }
-        let Some(_in_hand) = take(&folder, &stored) else {
+        let Some(_in_hand) = lock_report(&folder, &stored) else {
             sent.busy += usize::from(stored.path().exists());
             continue;
         };
@@ -115,7 +115,7 @@ pub fn send(
 }
 
 /// Locks a report; returns `None` if it is gone, or if another sender has the lock.
-pub(super) fn take(folder: &Directory, report: &StoredReport) -> Option<impl Drop> {
+pub(super) fn lock_report(folder: &Directory, report: &StoredReport) -> Option<impl Drop> {
     let open = |flags| folder.open_own(report.name(), flags).ok();
     // A file that may only be read can be locked on a file system with flock(2).
     let file = open(O_RDWR).or_else(|| open(O_RDONLY))?;

@@ -235,7 +235,7 @@ impl FrameState {
         let equal = self.if_equal.take();
         let is_behind_call = std::mem::take(&mut self.is_behind_call);
         match i.next {
-            Successor::Behind => {
+            Successor::FallThrough => {
                 let sp = self.sp();
                 for op in i.ops {
                     self.apply(op);
@@ -271,7 +271,7 @@ impl FrameState {
                     self.set(self.arch.sp() as u8, RegisterState::Below(below));
                 }
             }
-            Successor::ByPc => {
+            Successor::Indirect => {
                 let by = match i.ops[0] {
                     Op::Set(_, Written::Sum(by, 0)) => self.get(by),
                     _ => RegisterState::Unknown,

@@ -77,7 +77,7 @@ pub(super) fn call_piece(code: Code<'_>, at: u64, frame: &mut FrameState) {
             return;
         };
         match inner.follow(&i, at) {
-            Successor::Behind => at = at.wrapping_add(i.length),
+            Successor::FallThrough => at = at.wrapping_add(i.length),
             Successor::Return => {
                 if inner.sp() != frame.sp() || inner.saved_fp != frame.saved_fp {
                     *frame = inner;
@@ -91,7 +91,7 @@ pub(super) fn call_piece(code: Code<'_>, at: u64, frame: &mut FrameState) {
 
 /// Returns true if this arm64 instruction moves the link register back from the register in which it was kept during a
 /// call of a piece of the prologue.
-pub(crate) fn gives_link_back(code: &[u8]) -> bool {
+pub(crate) fn restores_link_register(code: &[u8]) -> bool {
     let is_back = |i: Instruction| i.copies_to(LR).is_some_and(|from| from != SP);
     lift(Arch::Arm64, code, 0).is_some_and(is_back)
 }
@@ -109,7 +109,7 @@ pub(crate) fn falls_in(before: Code<'_>) -> bool {
             .is_some_and(|bytes| is_padding(before.arch, bytes));
         goes_on = match follow(before, at, &mut ignored) {
             // A function may end in a call that does not return.
-            Some((_, Successor::Behind | Successor::Branch { .. })) => goes_on || !padding,
+            Some((_, Successor::FallThrough | Successor::Branch { .. })) => goes_on || !padding,
             _ => false,
         };
     }

@@ -177,8 +177,8 @@ pub(crate) fn jump_target(
         let i = lift(arch, code.at(at)?, at)?;
         machine.run(&i)?;
         match i.next {
-            Successor::Behind => at = at.checked_add(i.length)?,
-            Successor::Return | Successor::ByPc => {
+            Successor::FallThrough => at = at.checked_add(i.length)?,
+            Successor::Return | Successor::Indirect => {
                 machine.get(arch.pc())?;
                 machine.get(arch.sp())?;
                 return Some(machine.result());

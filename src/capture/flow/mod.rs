@@ -21,12 +21,11 @@ use super::registers::Arch;
 use super::rule::Rule;
 use frame::FrameState;
 use labels::Labelled;
-pub(crate) use labels::{falls_in, gives_link_back};
+pub(crate) use labels::{falls_in, restores_link_register};
 pub(crate) use machine::{Machine, jump_target};
 use search::{SearchEnd, Sought};
 pub(crate) use straight::{
-    any_return, beginnings, behind_epilogue, jumps, moves, moves_by_numbers, moves_with,
-    takes_stack,
+    after_epilogue, any_return, beginnings, jumps, moves, moves_by_numbers, moves_with, takes_stack,
 };
 use straight::{last_block, loses_stack, straight};
 
@@ -216,7 +215,7 @@ impl Follower {
     }
 
     /// Returns true if x86_64 code takes down more than it has put up since its beginning: no whole function does.
-    pub(crate) fn takes_down_more(&mut self, code: Code<'_>) -> bool {
+    pub(crate) fn pops_more_than_pushed(&mut self, code: Code<'_>) -> bool {
         let nowhere = Sought {
             pc: u64::MAX,
             behind_call: false,

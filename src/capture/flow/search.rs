@@ -138,7 +138,7 @@ impl<'c> Search<'_, 'c> {
             }
             let behind = at.wrapping_add(length);
             match next {
-                Successor::Behind => at = behind,
+                Successor::FallThrough => at = behind,
                 Successor::Jump(target) => at = target,
                 Successor::Branch { to, .. } => {
                     if self.range.contains(&to) {
@@ -146,7 +146,7 @@ impl<'c> Search<'_, 'c> {
                     }
                     at = behind;
                 }
-                Successor::ByPc => {
+                Successor::Indirect => {
                     self.jump_by_table(at, frame);
                     return None;
                 }

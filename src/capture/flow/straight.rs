@@ -81,7 +81,7 @@ pub(crate) fn moves_with(
             return frame.sp() == FrameState::entered(code.arch).sp();
         }
         let before = frame.sp();
-        let Some((length, Successor::Behind)) = follow(code, at, &mut frame) else {
+        let Some((length, Successor::FallThrough)) = follow(code, at, &mut frame) else {
             return true;
         };
         at = at.wrapping_add(length);
@@ -106,8 +106,8 @@ const TO_JUMP: usize = 4;
 /// Returns true if code jumps by a register or memory after a few instructions.
 pub(crate) fn jumps(code: Code<'_>) -> bool {
     let mut ahead = instructions(code, code.start).take(TO_JUMP);
-    let last = ahead.find(|(_, i)| i.next != Successor::Behind);
-    last.is_some_and(|(_, i)| i.next == Successor::ByPc)
+    let last = ahead.find(|(_, i)| i.next != Successor::FallThrough);
+    last.is_some_and(|(_, i)| i.next == Successor::Indirect)
 }
 
 /// Returns true if x86_64 code that is read up to `pc` has loaded a stack pointer from memory out of its frame, with no
@@ -123,7 +123,7 @@ pub(crate) fn takes_stack(code: Code<'_>, pc: u64) -> bool {
     for (at, i) in instructions(code, code.start) {
         end = at.wrapping_add(i.length);
         let takes = i.writes(sp) && !i.ops.iter().any(is_own);
-        taken = i.next == Successor::Behind && (taken || takes);
+        taken = i.next == Successor::FallThrough && (taken || takes);
     }
     taken && end == pc
 }
@@ -206,7 +206,7 @@ fn is_return(code: Code<'_>, at: u64) -> bool {
 
 /// The rule at `pc`, where a table's rule holds at `from`, if by then the frame pointer has been
 /// given back.
-pub(crate) fn behind_epilogue(code: Code<'_>, from: u64, table: Rule, pc: u64) -> Option<Rule> {
+pub(crate) fn after_epilogue(code: Code<'_>, from: u64, table: Rule, pc: u64) -> Option<Rule> {
     let frame = straight(code, FrameState::body(code.arch, table)?, from, pc)?;
     let given_back = frame.left && frame.fp().is_none() && frame.saved_fp.is_none();
     frame.rule().filter(|_| given_back)
@@ -217,8 +217,8 @@ pub(super) fn loses_stack(code: Code<'_>, pc: u64, mut frame: FrameState) -> boo
     let mut at = pc;
     for _ in 0..machine::STEPS {
         match follow(code, at, &mut frame) {
-            Some((length, Successor::Behind)) => at = at.wrapping_add(length),
-            Some((_, Successor::Return | Successor::Stop | Successor::ByPc)) => {
+            Some((length, Successor::FallThrough)) => at = at.wrapping_add(length),
+            Some((_, Successor::Return | Successor::Stop | Successor::Indirect)) => {
                 return frame.sp().is_none();
             }
             _ => return false,
@@ -231,7 +231,7 @@ pub(super) fn loses_stack(code: Code<'_>, pc: u64, mut frame: FrameState) -> boo
 fn leads_elsewhere(i: &Instruction) -> bool {
     !matches!(
         i.next,
-        Successor::Behind | Successor::Call(_) | Successor::Branch { .. }
+        Successor::FallThrough | Successor::Call(_) | Successor::Branch { .. }
     )
 }
 

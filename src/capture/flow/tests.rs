@@ -251,13 +251,10 @@ fn a_frame_pointer_given_back_behind_a_jump_table_is_the_callers() {
         Some(RuleConfidence::FromBody(0x1002))
     );
     assert_eq!(
-        behind_epilogue(code, 0x1002, entered.unwrap(), 0x100c),
+        after_epilogue(code, 0x1002, entered.unwrap(), 0x100c),
         entered
     );
-    assert_eq!(
-        behind_epilogue(code, 0x1002, entered.unwrap(), 0x100b),
-        None
-    );
+    assert_eq!(after_epilogue(code, 0x1002, entered.unwrap(), 0x100b), None);
     // With sp unknown.
     let bytes = x86_64("ud2; pop %rbp; ret");
     let code = Code::of(Arch::X86_64, 0x1000, &bytes);

@@ -15,8 +15,8 @@ pub(super) fn lift(code: &[u8], at: u64) -> Option<Instruction> {
     let mut lifted = Instruction::new(4, next(word, at));
     let by = (word >> 5 & 31) as u8;
     match lifted.next {
-        Successor::Behind => effects(word, &mut lifted),
-        Successor::ByPc => lifted.ops[0] = Op::Set(PC, Written::Sum(by, 0)),
+        Successor::FallThrough => effects(word, &mut lifted),
+        Successor::Indirect => lifted.ops[0] = Op::Set(PC, Written::Sum(by, 0)),
         Successor::Return => {
             // The authenticating ones name no register.
             let by = if by == ZERO { LR } else { by };
@@ -49,14 +49,14 @@ fn next(word: u32, at: u64) -> Successor {
         _ if word & 0x7e00_0000 == 0x3600_0000 => branch(to(14, 5)),
         // br, braa, ...; blr, blraa, ...; ret, retaa, ...; eret and its like
         _ if word >> 25 == 0x6b => match word >> 21 & 7 {
-            0 => Successor::ByPc,
+            0 => Successor::Indirect,
             1 => Successor::Call(None),
             2 => Successor::Return,
             _ => Successor::Stop,
         },
         // brk, udf
         _ if word & 0xffe0_001f == 0xd420_0000 || word >> 16 == 0 => Successor::Stop,
-        _ => Successor::Behind,
+        _ => Successor::FallThrough,
     }
 }
 

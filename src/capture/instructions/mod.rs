@@ -80,7 +80,7 @@ pub(crate) struct MemoryOperand {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Successor {
     /// The one after it in memory.
-    Behind,
+    FallThrough,
     /// The one after it in memory, if the callee returns. Has the callee's address if the call is direct.
     Call(Option<u64>),
     /// The one at this address.
@@ -88,7 +88,7 @@ pub(crate) enum Successor {
     /// The one at `to`, or the one after it in memory.
     Branch { to: u64, unless_equal: bool },
     /// The one at an address that it computes: within the function by a jump table, or outside.
-    ByPc,
+    Indirect,
     /// The one after the call of the function.
     Return,
     /// None: it traps or halts.

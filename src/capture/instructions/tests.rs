@@ -221,10 +221,10 @@ fn is_place(operands: &str, place: MemoryOperand) -> bool {
 fn is_next_as_printed(next: Successor, mnemonic: &str, operands: &str) -> bool {
     let indirect = operands.contains('*');
     match next {
-        Successor::Behind => !["call", "jmp", "ret", "hlt", "ud2", "int3"].contains(&mnemonic),
+        Successor::FallThrough => !["call", "jmp", "ret", "hlt", "ud2", "int3"].contains(&mnemonic),
         Successor::Call(to) => mnemonic.contains("call") && to.is_none() == indirect,
         Successor::Jump(_) => mnemonic.contains("jmp") && !indirect,
-        Successor::ByPc => mnemonic.contains("jmp") && indirect,
+        Successor::Indirect => mnemonic.contains("jmp") && indirect,
         Successor::Branch { unless_equal, .. } => {
             mnemonic.starts_with(['j', 'l']) && unless_equal == mnemonic.starts_with("jne")
                 || mnemonic.starts_with("xbegin")

@@ -23,7 +23,7 @@ pub(super) fn lift(code: &[u8], at: u64) -> Option<Instruction> {
     let mut lifted = Instruction::new(i.length as u64, next(&i, at));
     match (effects(&i, at), lifted.next) {
         (Some(ops), _) => lifted.ops = ops,
-        (None, Successor::Behind) => {
+        (None, Successor::FallThrough) => {
             lifted.clobbers = written(&i);
             if !is_harmless(&i) {
                 lifted.ops[0] = Op::Other;
@@ -55,8 +55,8 @@ fn next(i: &Encoding, at: u64) -> Successor {
         (0, 0xc2 | 0xc3) => Successor::Return,
         (0, 0xca | 0xcb | 0xcc | 0xcf | 0xf4) | (1, 0x0b | 0xb9 | 0xff) => Successor::Stop,
         (0, 0xff) if group == 2 || group == 3 => Successor::Call(None),
-        (0, 0xff) if group == 4 || group == 5 => Successor::ByPc,
-        _ => Successor::Behind,
+        (0, 0xff) if group == 4 || group == 5 => Successor::Indirect,
+        _ => Successor::FallThrough,
     }
 }
 

@@ -59,7 +59,7 @@ fn return_ahead(
         let i = instruction(image, at, budget)?;
         let behind = at.checked_add(i.length)?;
         at = match i.next {
-            Successor::Behind | Successor::Branch { .. } => {
+            Successor::FallThrough | Successor::Branch { .. } => {
                 let before = machine.get(sp);
                 let loaded_from = machine.loads_from(&i, sp as u8);
                 // It is a guess: what it may have written elsewhere does not end it.
@@ -78,7 +78,7 @@ fn return_ahead(
             }
             Successor::Jump(to) => to,
             // A jump to another function, which returns to this one's caller in its stead.
-            Successor::Return | Successor::ByPc => {
+            Successor::Return | Successor::Indirect => {
                 let (registers, known) = machine.result();
                 return Some(match machine.get(sp) {
                     Some(slot) => Ahead::Returns(Return {
@@ -117,7 +117,7 @@ fn written_by(image: &LoadedImage, start: u64, budget: &mut u32) -> Option<u32> 
             written |= 1u32.wrapping_shl(register.into());
         }
         match i.next {
-            Successor::Behind => {}
+            Successor::FallThrough => {}
             Successor::Branch { to, .. } if to >= start => last = last.max(to),
             Successor::Return if at >= last => return Some(written),
             Successor::Return => {}

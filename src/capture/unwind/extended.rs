@@ -213,10 +213,10 @@ fn cfa_ahead(code: &[u8], pc: u64) -> Option<i64> {
     let mut moved = 0i64;
     for (bytes, at) in code.chunks_exact(4).zip((pc..).step_by(4)) {
         let i = lift(Arch::Arm64, bytes, at)?;
-        if !matches!(i.next, Successor::Behind) {
+        if !matches!(i.next, Successor::FallThrough) {
             return matches!(
                 i.next,
-                Successor::Return | Successor::Jump(_) | Successor::ByPc
+                Successor::Return | Successor::Jump(_) | Successor::Indirect
             )
             .then_some(moved);
         }
@@ -275,7 +275,7 @@ fn is_cleared_ahead(images: &Images, pc: u64) -> bool {
 /// Returns true for an arm64 instruction that leaves the frame pointer as it is, and runs into the next one.
 fn keeps_fp(instruction: u32) -> bool {
     let i = lift(Arch::Arm64, &instruction.to_le_bytes(), 0);
-    i.is_some_and(|i| i.next == Successor::Behind && !i.writes(Arch::Arm64.fp() as u8))
+    i.is_some_and(|i| i.next == Successor::FallThrough && !i.writes(Arch::Arm64.fp() as u8))
 }
 
 fn word_at(images: &Images, at: u64) -> Option<u32> {

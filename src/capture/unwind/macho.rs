@@ -28,7 +28,7 @@ impl Walk<'_, dyn Memory + '_> {
             Arch::Arm64 => image.instructions(self.state.pc, 4).unwrap_or_default(),
             Arch::X86_64 => &[],
         };
-        let in_body = !self.state.exact && !flow::gives_link_back(next_code);
+        let in_body = !self.state.exact && !flow::restores_link_register(next_code);
         if let Some(rule) = body
             && in_body
         {
@@ -65,7 +65,7 @@ impl Walk<'_, dyn Memory + '_> {
         /// Most functions before the label that are tried.
         const LABELS: usize = 4;
         let (rule, followed) = label;
-        if followed && !self.unwinder.follower.takes_down_more(code) {
+        if followed && !self.unwinder.follower.pops_more_than_pushed(code) {
             return rule;
         }
         let mut whole = code;
@@ -133,7 +133,7 @@ impl Walk<'_, dyn Memory + '_> {
                 // A row for the middle of an epilogue is more exact than the code, unless it counts from a frame
                 // pointer that is the caller's again.
                 let after_restore = match from {
-                    Some(from) if is_by_fp(row) => flow::behind_epilogue(code, block, from, pc),
+                    Some(from) if is_by_fp(row) => flow::after_epilogue(code, block, from, pc),
                     _ => None,
                 };
                 if let Some(rule) = after_restore {

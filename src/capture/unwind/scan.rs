@@ -167,7 +167,7 @@ pub(super) fn first_call(image: &LoadedImage, start: u64, budget: &mut u32) -> O
         at = at.checked_add(i.length)?;
         match i.next {
             Successor::Call(_) => return Some(at),
-            Successor::Behind | Successor::Branch { .. } => {}
+            Successor::FallThrough | Successor::Branch { .. } => {}
             _ => return None,
         }
     }

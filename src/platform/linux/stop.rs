@@ -30,7 +30,9 @@ use self::fallback::Fallback;
 use self::handler::HANDLERS;
 use self::queue::{is_denied, queue, send};
 pub use self::signal::{claim_signal, forget_taken, install, taken};
-use self::slot::{COPYING, FREE, GENERATION, GENERATIONS, IDLE, PHASE, REQUESTED, SLOT, StackPart};
+use self::slot::{
+    COPYING, FREE, GENERATION_MASK, GENERATION_SHIFT, IDLE, PHASE_MASK, REQUESTED, SLOTS, StackPart,
+};
 use self::wait::wait;
 use super::memory::Reserved;
 use crate::platform::surface::NOTES;
@@ -63,10 +65,10 @@ impl Stopper {
         install(signal)?;
         let all = room.saturating_add(BEFORE);
         let memory = std::mem::ManuallyDrop::new(Reserved::touched(all, TOUCHED)?);
-        let claimed = SLOT.iter().position(|slot| {
+        let claimed = SLOTS.iter().position(|slot| {
             let state = slot.state.load(Ordering::Relaxed);
-            let idle = (state & !PHASE) | IDLE;
-            state & PHASE == FREE
+            let idle = (state & !PHASE_MASK) | IDLE;
+            state & PHASE_MASK == FREE
                 && slot
                     .state
                     .compare_exchange(state, idle, Ordering::Acquire, Ordering::Relaxed)
@@ -156,12 +158,12 @@ impl Stopper {
     ) -> Result<(), StopError> {
         let slot = slot::at(self.slot);
         let state = slot.state.load(Ordering::Acquire);
-        if state & PHASE == COPYING {
+        if state & PHASE_MASK == COPYING {
             // A previous handler was itself stopped in the middle; the memory is still its own.
             return Err(StopError::Unresponsive);
         }
         let signal = fallback.as_ref().map_or(usual, |fallback| fallback.signal);
-        let generation = (state >> GENERATION).wrapping_add(1) & GENERATIONS;
+        let generation = (state >> GENERATION_SHIFT).wrapping_add(1) & GENERATION_MASK;
         {
             // SAFETY: no handler has the slot: it is neither REQUESTED nor COPYING, and only this
             // stopper makes it so.
@@ -173,7 +175,7 @@ impl Stopper {
             request.known = known;
             request.budget = budget.stopped;
         }
-        let requested = (generation << GENERATION) | REQUESTED;
+        let requested = (generation << GENERATION_SHIFT) | REQUESTED;
         let contact = (!contact::is_safe(thread)).then(Contact::begin).flatten();
         slot.thread.store(0, Ordering::Relaxed);
         // By its thread alone does one that refuses know its request, and one that is asked by the fallback.
@@ -198,7 +200,7 @@ impl Stopper {
         }
         if let Err(error) = queued {
             slot.state
-                .store((generation << GENERATION) | IDLE, Ordering::Release);
+                .store((generation << GENERATION_SHIFT) | IDLE, Ordering::Release);
             return Err(error);
         }
         // Our own handler blocks the signal too while it runs, and soon returns. A thread that is
@@ -246,8 +248,10 @@ impl Drop for Stopper {
         let state = &slot::at(self.slot).state;
         let mut now = state.load(Ordering::Acquire);
         // While a stuck handler still writes, both slot and memory are left to it for good.
-        while now & PHASE != COPYING {
-            let free = ((now >> GENERATION).wrapping_add(1) & GENERATIONS) << GENERATION | FREE;
+        while now & PHASE_MASK != COPYING {
+            let free = ((now >> GENERATION_SHIFT).wrapping_add(1) & GENERATION_MASK)
+                << GENERATION_SHIFT
+                | FREE;
             match state.compare_exchange(now, free, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     // SAFETY: dropped here alone, once; no handler knows it any more.

@@ -33,7 +33,7 @@ pub(super) struct CrashReport<'a> {
     /// The report's `cut`: the first part that a fault cut off.
     cut: Option<&'static str>,
     /// True once it was tried to create the report's own file.
-    has_tried: bool,
+    has_tried_own_file: bool,
 }
 
 impl<'a> CrashReport<'a> {
@@ -50,7 +50,7 @@ impl<'a> CrashReport<'a> {
             images: ImageTable::enter(),
             cost: CaptureView::default(),
             cut: None,
-            has_tried: false,
+            has_tried_own_file: false,
         }
     }
 
@@ -98,7 +98,7 @@ impl<'a> CrashReport<'a> {
         let (buffers, stamp) = (&mut self.work.work.buffers, self.work.stamp);
         launch::crashes(folder, kind == EventKind::Panic);
         // In a sandbox this may fault.
-        if !std::mem::replace(&mut self.has_tried, true) {
+        if !std::mem::replace(&mut self.has_tried_own_file, true) {
             let create = Folder::create_for_crash;
             let begun = Recording::begin_as(folder, create, facts, kind, buffers, stamp);
             self.work.recording = begun.ok();

@@ -53,7 +53,7 @@ impl<'a> Blamed<'a> {
 
 /// Returns the frame of a stack to blame: the innermost of the app; else the innermost of a library that has a name;
 /// else the innermost that has a name; else the innermost. If no frame of the stack is the app's, the callers that
-/// await its functions count as frames. Frames that throw or abort are skipped.
+/// await its functions are frames of it, too. Frames that throw or abort are skipped.
 pub(crate) fn blamed<'a>(of: &'a Symbolicated, stack: &'a Stack) -> Option<Blamed<'a>> {
     let worth = |blamed: &Blamed<'_>| match owner(of, blamed.physical, blamed.frame) {
         Owner::App => 0,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::args::{Args, FormatName};
 use super::output::Output;
 use super::progress::Progress;
-use super::tally::{Quiet, Tally};
+use super::tally::{MessageLimit, Tally};
 use super::{DONE, INTERRUPTED, Messages, USAGE, done, interrupt};
 use crate::symbolicate::DebugFiles;
 use crate::symbolicate::format::facts::count;
@@ -52,7 +52,7 @@ pub(super) struct Printer<'p, 'm, F> {
     out: Output,
     messages: &'p mut Messages<'m>,
     progress: Progress,
-    quiet: Quiet,
+    quiet: MessageLimit,
     seen: SeenIds,
     /// True if a report is printed the first time that it comes, and not again.
     each_once: bool,
@@ -76,7 +76,7 @@ impl<'p, 'm, F: Format> Printer<'p, 'm, F> {
             out,
             messages,
             progress: Progress::new(&args.reports, args.output.is_some()),
-            quiet: Quiet::new(args.verbose),
+            quiet: MessageLimit::new(args.verbose),
             seen: SeenIds::default(),
             each_once: counts_once(args) && !is_grouped,
             tally: Tally::default(),
@@ -105,7 +105,7 @@ impl<'p, 'm, F: Format> Printer<'p, 'm, F> {
         match outcome {
             Outcome::Part(identity, _) if self.each_once && !self.seen.is_new(identity) => {}
             Outcome::Part(_, part) => self.format.add(part, &mut self.out)?,
-            Outcome::Warning(_) | Outcome::Error(_) if self.quiet.is_enough() => {}
+            Outcome::Warning(_) | Outcome::Error(_) if self.quiet.is_over() => {}
             Outcome::Warning(text) => self.progress.aside(|| self.messages.warning(&text)),
             Outcome::Error(text) => self.progress.aside(|| self.messages.error(&text)),
             Outcome::Refused(text) => self.refused = Some(text),
@@ -123,7 +123,7 @@ impl<'p, 'm, F: Format> Printer<'p, 'm, F> {
     ) -> u8 {
         self.progress.finish();
         self.tally.again = self.seen.again();
-        if let Some(more) = self.quiet.more() {
+        if let Some(more) = self.quiet.hidden() {
             let all = count(self.tally.seen, "report");
             let text = format!("{more} more such messages about {all}; --verbose prints all");
             self.messages.warning(&text);

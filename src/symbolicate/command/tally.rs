@@ -88,7 +88,7 @@ impl Tally {
                 "--verbose",
             ),
         ] {
-            // `--list-missing` has printed them.
+            // `--list-missing` prints them itself.
             if args.list_missing || lines.is_empty() {
                 continue;
             }
@@ -112,27 +112,27 @@ impl Tally {
 
 /// Counts messages, so that thousands of them do not scroll by.
 #[derive(Debug)]
-pub(super) struct Quiet {
+pub(super) struct MessageLimit {
     verbose: bool,
     messages: u64,
 }
 
-impl Quiet {
-    pub fn new(verbose: bool) -> Quiet {
-        Quiet {
+impl MessageLimit {
+    pub fn new(verbose: bool) -> MessageLimit {
+        MessageLimit {
             verbose,
             messages: 0,
         }
     }
 
     /// Counts a message. Returns true if it is not to be printed, because so many were.
-    pub fn is_enough(&mut self) -> bool {
+    pub fn is_over(&mut self) -> bool {
         self.messages += 1;
         !self.verbose && self.messages > MESSAGES
     }
 
     /// Count of the messages that were not printed; `None` if all were.
-    pub fn more(&self) -> Option<u64> {
+    pub fn hidden(&self) -> Option<u64> {
         let more = self.messages.saturating_sub(MESSAGES);
         (!self.verbose && more > 0).then_some(more)
     }

@@ -18,7 +18,7 @@ use super::guard::{self, Guard};
 use super::lines;
 use super::names::{self, known};
 use super::symbols::{Named, ObjectSymbols};
-use super::symcache::{Texts, TextsLeft, marked};
+use super::symcache::{TextBudget, Texts, marked};
 use crate::symbolicate::files::object_file::ObjectFile;
 
 /// Most rows that are copied for functions that end in others, each copy counted as 256 more.
@@ -113,7 +113,7 @@ pub(crate) fn convert(
         names,
         covered: Vec::new(),
         converter: SymCacheConverter::new(),
-        texts: TextsLeft::of_file(object.bytes.len().max(object.unpacked as usize)),
+        texts: TextBudget::of_file(object.bytes.len().max(object.unpacked as usize)),
         stop,
     };
     making
@@ -135,7 +135,7 @@ struct Making<'a> {
     /// Relative addresses that have a function by now: in order, without overlaps.
     covered: Vec<(u64, u64)>,
     converter: SymCacheConverter<'a>,
-    texts: TextsLeft,
+    texts: TextBudget,
     stop: &'a AtomicBool,
 }
 

@@ -44,9 +44,9 @@ pub(crate) struct Roots<'d, 'a> {
     /// Offset in `.debug_abbrev` at which its abbreviation names `DW_AT_stmt_list`.
     pub names_lines_at: Option<usize>,
     /// Offset and tag of each abbreviation that was read, by its table and code.
-    found: FxHashMap<(usize, u64), (usize, gimli::DwTag)>,
+    abbreviations: FxHashMap<(usize, u64), (usize, gimli::DwTag)>,
     /// Bytes of abbreviations that may still be read.
-    left: usize,
+    bytes_left: usize,
     no_abbreviations: Arc<Abbreviations>,
 }
 
@@ -57,8 +57,8 @@ impl<'d, 'a> Roots<'d, 'a> {
             attributes: Vec::new(),
             tag: gimli::DW_TAG_null,
             names_lines_at: None,
-            found: FxHashMap::default(),
-            left: MOST_READS.saturating_mul(dwarf.debug_abbrev.reader().len()),
+            abbreviations: FxHashMap::default(),
+            bytes_left: MOST_READS.saturating_mul(dwarf.debug_abbrev.reader().len()),
             no_abbreviations: Arc::default(),
         }
     }
@@ -66,7 +66,7 @@ impl<'d, 'a> Roots<'d, 'a> {
     /// Returns true if units share tables of abbreviations more often than the limit allows. Then the last root is
     /// incomplete.
     pub(crate) fn are_too_long(&self) -> bool {
-        self.left == 0
+        self.bytes_left == 0
     }
 
     /// Returns a unit of which only the root can be read, without its name, and the offset of its lines.
@@ -146,7 +146,7 @@ impl<'d, 'a> Roots<'d, 'a> {
             }
         }
         let length = begin - specs.len();
-        self.left = self.left.saturating_sub(length.saturating_sub(SHORT));
+        self.bytes_left = self.bytes_left.saturating_sub(length.saturating_sub(SHORT));
         Ok(())
     }
 
@@ -154,19 +154,20 @@ impl<'d, 'a> Roots<'d, 'a> {
     fn find(&mut self, table: usize, code: u64) -> gimli::Result<(R<'a>, gimli::DwTag)> {
         let mut specs = *self.dwarf.debug_abbrev.reader();
         let all = specs.len();
-        if let Some(&(at, tag)) = self.found.get(&(table, code)) {
+        if let Some(&(at, tag)) = self.abbreviations.get(&(table, code)) {
             specs.skip(at)?;
             return Ok((specs, tag));
         }
         specs.skip(table)?;
         let begin = specs.len();
         let mut found = Ok(None);
-        while found == Ok(None) && begin - specs.len() < self.left {
+        while found == Ok(None) && begin - specs.len() < self.bytes_left {
             found = next_abbreviation(&mut specs, Some(code));
         }
-        self.left = self.left.saturating_sub(begin - specs.len());
+        self.bytes_left = self.bytes_left.saturating_sub(begin - specs.len());
         let tag = found?.ok_or(gimli::Error::InvalidAbbreviationCode(code))?;
-        self.found.insert((table, code), (all - specs.len(), tag));
+        self.abbreviations
+            .insert((table, code), (all - specs.len(), tag));
         Ok((specs, tag))
     }
 }

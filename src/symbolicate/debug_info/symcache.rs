@@ -136,7 +136,7 @@ impl SharedTexts {
         if self.names.len() >= NAMES_KEPT {
             self.names.clear();
         }
-        let restore = || match restored(text) {
+        let restore = || match decode_name(text) {
             Some((name, demangled, symbol)) => (SourceFrame::named(name, demangled), symbol),
             None => NamedFrame::default(),
         };
@@ -144,7 +144,7 @@ impl SharedTexts {
     }
 }
 
-/// Marks a symbol's name with its relative address, for [`stored`].
+/// Marks a symbol's name with its relative address, for [`encode_name`].
 pub(super) fn marked(symbol: &Named<'_>, base: u64) -> String {
     let name = bounded(symbol.name);
     format!("\0{:x}\0{name}", symbol.entry.wrapping_sub(base))
@@ -152,7 +152,7 @@ pub(super) fn marked(symbol: &Named<'_>, base: u64) -> String {
 
 /// Encodes a name for the cache: the name in the file, the demangled name if it differs, and the relative address of
 /// a symbol. They are separated by zero bytes, which no name has.
-fn stored(name: &str) -> String {
+fn encode_name(name: &str) -> String {
     let marked = name.strip_prefix('\0').unwrap_or_default();
     let (entry, name) = marked.split_once('\0').unwrap_or(("", name));
     match names::kept(names::known(name).unwrap_or_default()) {
@@ -161,8 +161,8 @@ fn stored(name: &str) -> String {
     }
 }
 
-/// Decodes what [`stored`] returned: the name, its demangled form, and the relative address of a symbol.
-fn restored(text: &str) -> Option<(&str, &str, Option<u64>)> {
+/// Decodes what [`encode_name`] returned: the name, its demangled form, and the relative address of a symbol.
+fn decode_name(text: &str) -> Option<(&str, &str, Option<u64>)> {
     let mut zeros = memchr::memchr_iter(0, text.as_bytes());
     let (first, second) = (zeros.next()?, zeros.next()?);
     let (name, demangled) = (&text[..first], &text[first + 1..second]);
@@ -173,13 +173,13 @@ fn restored(text: &str) -> Option<(&str, &str, Option<u64>)> {
 
 /// Bytes of texts that may still be stored. The transformer shares the count with its creator.
 #[derive(Clone)]
-pub(super) struct TextsLeft(Arc<AtomicUsize>);
+pub(super) struct TextBudget(Arc<AtomicUsize>);
 
-impl TextsLeft {
+impl TextBudget {
     /// For a file of so many bytes. Names and paths may share the bytes of one long text in it.
-    pub(super) fn of_file(len: usize) -> TextsLeft {
+    pub(super) fn of_file(len: usize) -> TextBudget {
         let left = len.saturating_mul(TEXTS_PER_BYTE).saturating_add(FEW_TEXTS);
-        TextsLeft(Arc::new(AtomicUsize::new(left)))
+        TextBudget(Arc::new(AtomicUsize::new(left)))
     }
 
     /// Returns true once no bytes are left.
@@ -196,7 +196,7 @@ impl TextsLeft {
 
 /// Texts as they are stored: names, and paths joined as the compiler meant them.
 pub(super) struct Texts {
-    left: TextsLeft,
+    left: TextBudget,
     names: FxHashMap<Box<str>, Box<str>>,
     /// Joined paths, by the addresses and lengths of their parts in the DWARF: compilation directory, folder and file
     /// name.
@@ -204,7 +204,7 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    pub(super) fn new(left: TextsLeft) -> Texts {
+    pub(super) fn new(left: TextBudget) -> Texts {
         Texts {
             left,
             names: FxHashMap::default(),
@@ -219,7 +219,7 @@ impl transform::Transformer for Texts {
         mut function: transform::Function<'f>,
     ) -> transform::Function<'f> {
         if !self.names.contains_key(&*function.name) {
-            let text = self.left.take(&stored(&function.name)).into();
+            let text = self.left.take(&encode_name(&function.name)).into();
             self.names.insert((*function.name).into(), text);
         }
         function.name = Cow::Borrowed(&self.names[&*function.name]);
@@ -311,12 +311,15 @@ mod tests {
 
     #[test]
     fn names_come_back_as_they_went() {
-        assert_eq!(restored(&stored("main")), Some(("main", "main", None)));
+        assert_eq!(
+            decode_name(&encode_name("main")),
+            Some(("main", "main", None))
+        );
         let symbol = Some(("main", "main", Some(0xa1)));
-        assert_eq!(restored(&stored("\0a1\0main")), symbol);
+        assert_eq!(decode_name(&encode_name("\0a1\0main")), symbol);
         let mangled = "_ZN3foo3barEv";
         let expected = Some((mangled, "foo::bar()", None));
-        assert_eq!(restored(&stored(mangled)), expected);
+        assert_eq!(decode_name(&encode_name(mangled)), expected);
         let path = path_of("C:\\build", "../src", "a.c");
         assert_eq!(path, "C:\\build\\../src\\a.c");
     }

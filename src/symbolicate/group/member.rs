@@ -99,9 +99,9 @@ impl Member {
             ending,
             time: Some(since_epoch(head.time)).filter(|time| *time > 0),
             launch: launch.unwrap_or(head.id),
-            version: known(&head.app.version),
-            device: known(head.device.as_deref().unwrap_or("")),
-            system: known(&system(&head.os)),
+            version: or_unknown(&head.app.version),
+            device: or_unknown(head.device.as_deref().unwrap_or("")),
+            system: or_unknown(&system(&head.os)),
         }
     }
 }
@@ -174,7 +174,7 @@ fn system(os: &Os) -> String {
 }
 
 /// Returns the name under which groups count a version or a device.
-fn known(name: &str) -> String {
+fn or_unknown(name: &str) -> String {
     let name = if name.is_empty() { "unknown" } else { name };
     name.to_owned()
 }

@@ -53,8 +53,8 @@ pub(super) fn known_label(line: &str) -> Option<(&str, &str)> {
     (is_known && key.len() < 40).then(|| (key, value.trim()))
 }
 
-/// Returns the section that a title begins; `None` for lines that are no title. Titles of threads are
-/// [`thread_title`]'s.
+/// Returns the section that a title begins; `None` for lines that are no title. [`thread_title`] reads those of
+/// threads.
 pub(super) fn title(line: &str) -> Option<TextSection> {
     const SPECIFIC: &str = "Application Specific Backtrace ";
     if let Some(number) = line.strip_prefix(SPECIFIC) {
@@ -82,7 +82,7 @@ pub(super) fn title(line: &str) -> Option<TextSection> {
     })
 }
 
-/// Returns true for the title of a list of images: `Binary Images:`, with or without the colon, or `Binary Images
+/// Returns true for the title of a list of images: `Binary Images:`, also without the colon, or `Binary Images
 /// (dpkg):`.
 fn is_images_title(line: &str) -> bool {
     let rest = line

@@ -118,8 +118,8 @@ fn async_part(text: &str) -> Option<&str> {
     of.strip_prefix("resume partial function for ")
 }
 
-/// Returns a requirement as a function of its type: `static Equatable.== infix(_:_:)` of `Failure` is `static
-/// Failure.== infix(_:_:)`.
+/// Returns the function of a type that fulfils a requirement: `static Failure.== infix(_:_:)` for `static
+/// Equatable.== infix(_:_:)`.
 fn witness_of(requirement: &str, conforming: &str) -> String {
     let signed = conforming.split(" : ").next().unwrap_or(conforming);
     // Without the signature before the type, and its own arguments.
@@ -135,8 +135,7 @@ fn witness_of(requirement: &str, conforming: &str) -> String {
     }
 }
 
-/// Returns the kind of a closure and the function that it is in: `closure` and `openScreen(_:)` of `closure #1 in
-/// openScreen(_:)`.
+/// Returns the kind of a closure and its function: `closure` and `openScreen(_:)` for `closure #1 in openScreen(_:)`.
 fn closure(text: &str) -> Option<(&'static str, &str)> {
     for kind in ["closure", "implicit closure"] {
         let Some(numbered) = text

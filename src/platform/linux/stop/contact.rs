@@ -17,7 +17,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-use super::slot::{GENERATION, PHASE, REFUSED, REQUESTED, SLOT, WAITING};
+use super::slot::{GENERATION_SHIFT, PHASE_MASK, REFUSED, REQUESTED, SLOTS, WAITING};
 use super::wait::futex_wake;
 use crate::platform::linux::{memory, send_again};
 use crate::platform::{Thread, signals};
@@ -216,14 +216,14 @@ extern "C-unwind" fn refused(signal: i32, info: *mut libc::siginfo_t, context: *
 
 /// Answers the request to `thread`; false where there is none.
 fn refuse(thread: Thread) -> bool {
-    SLOT.iter().any(|slot| {
+    SLOTS.iter().any(|slot| {
         let seen = slot.state.load(Ordering::Acquire);
         let is_asked =
-            seen & PHASE == REQUESTED && slot.thread.load(Ordering::Acquire) == thread.tid();
+            seen & PHASE_MASK == REQUESTED && slot.thread.load(Ordering::Acquire) == thread.tid();
         if !is_asked {
             return false;
         }
-        let refused = (seen >> GENERATION) << GENERATION | REFUSED;
+        let refused = (seen >> GENERATION_SHIFT) << GENERATION_SHIFT | REFUSED;
         // The stopper may mark itself as sleeping between the two.
         let before = [seen & !WAITING, seen | WAITING].into_iter().find(|&from| {
             let (order, or) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -376,8 +376,8 @@ mod tests {
         let own = Thread::current();
         assert!(!refuse(own), "nobody asked");
         // The last slot: others are claimed from the first one on.
-        let [.., slot] = &SLOT;
-        let generation = 5 << GENERATION;
+        let [.., slot] = &SLOTS;
+        let generation = 5 << GENERATION_SHIFT;
         for waiting in [0, WAITING] {
             slot.thread.store(nobody(5).tid(), Ordering::Release);
             let asked = generation | REQUESTED | waiting;

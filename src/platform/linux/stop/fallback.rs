@@ -13,7 +13,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use super::handler::{fill_in, request_without_value};
+use super::handler::{answer_request, request_without_value};
 use super::{StopError, signal};
 use crate::platform::clock::monotonic;
 use crate::platform::linux::entry::{HandlerStack, ScarceStack, entry};
@@ -295,7 +295,7 @@ unsafe extern "C-unwind" fn answer_or_pass_on(
             && (*info).si_pid() as u32 == process_id()
             && (*info).si_value().sival_ptr as u64 == TOKEN;
         if is_ours {
-            fill_in(request_without_value(), context.cast())
+            answer_request(request_without_value(), context.cast())
         } else {
             pass_on(signal, info, context, ScarceStack::of(sp, stack))
         }

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::copy;
 use super::slot::{
-    COPYING, CaptureSlot, DONE, GENERATION, GENERATIONS, PHASE, REQUESTED, SLOT, WAITING,
+    COPYING, CaptureSlot, DONE, GENERATION_MASK, GENERATION_SHIFT, PHASE_MASK, REQUESTED, SLOTS,
+    WAITING,
 };
 use super::wait::futex_wake;
 use crate::platform::Thread;
@@ -41,8 +42,8 @@ unsafe extern "C-unwind" fn answer(
     let (code, value) = unsafe { ((*info).si_code, (*info).si_value().sival_ptr as u64) };
     let slot = match code {
         SI_QUEUE => {
-            let slot = SLOT.get((value >> 56) as usize);
-            slot.map(|slot| (slot, value & GENERATIONS))
+            let slot = SLOTS.get((value >> 56) as usize);
+            slot.map(|slot| (slot, value & GENERATION_MASK))
         }
         SI_TKILL => request_without_value(),
         _ => None,
@@ -50,24 +51,26 @@ unsafe extern "C-unwind" fn answer(
     #[cfg(feature = "thread-stacks")]
     if value >> 56 == STACK_OFFER && code == SI_QUEUE {
         // SAFETY: the context that the kernel gave to this handler.
-        unsafe { crate::platform::linux::thread_stacks::take(value & GENERATIONS, context.cast()) };
+        unsafe {
+            crate::platform::linux::thread_stacks::take(value & GENERATION_MASK, context.cast())
+        };
     }
     // SAFETY: the context that the kernel gave to this handler.
-    unsafe { fill_in(slot, context.cast()) };
+    unsafe { answer_request(slot, context.cast()) };
 }
 
 /// Answers the request in the slot, if it still has this generation and was not withdrawn. Signal-safe.
 ///
 /// # Safety
 /// - `context` is what the kernel gave to the handler that calls this.
-pub(super) unsafe fn fill_in(
+pub(super) unsafe fn answer_request(
     request: Option<(&'static CaptureSlot, u64)>,
     context: *const libc::ucontext_t,
 ) {
     HANDLERS.fetch_add(1, Ordering::Relaxed);
     if let Some((slot, generation)) = request {
-        let requested = (generation << GENERATION) | REQUESTED;
-        let copying = (generation << GENERATION) | COPYING;
+        let requested = (generation << GENERATION_SHIFT) | REQUESTED;
+        let copying = (generation << GENERATION_SHIFT) | COPYING;
         // The stopper may set WAITING between the two tries, and never clears it.
         let claimed = [
             (requested, copying),
@@ -89,7 +92,7 @@ pub(super) unsafe fn fill_in(
             unsafe { copy::stack(request, start, context) };
             copy::while_stopped(request, start);
             request.stopped = now().saturating_sub(start);
-            let done = (generation << GENERATION) | DONE;
+            let done = (generation << GENERATION_SHIFT) | DONE;
             if slot.state.swap(done, Ordering::AcqRel) & WAITING != 0 {
                 futex_wake(&slot.state);
             }
@@ -102,11 +105,11 @@ pub(super) unsafe fn fill_in(
 /// late signal answers the present request.
 pub(super) fn request_without_value() -> Option<(&'static CaptureSlot, u64)> {
     let this = Thread::current().tid();
-    SLOT.iter().find_map(|slot| {
+    SLOTS.iter().find_map(|slot| {
         // The state is read first: a request to another thread withdraws the last one before it writes the thread.
         let state = slot.state.load(Ordering::Acquire);
         let is_requested =
-            state & PHASE == REQUESTED && slot.thread.load(Ordering::Acquire) == this;
-        is_requested.then_some((slot, state >> GENERATION))
+            state & PHASE_MASK == REQUESTED && slot.thread.load(Ordering::Acquire) == this;
+        is_requested.then_some((slot, state >> GENERATION_SHIFT))
     })
 }

@@ -8,7 +8,7 @@ use super::super::context::REGISTERS;
 use crate::platform::surface::WhileStopped;
 
 /// Most stoppers of a process at a time.
-const SLOTS: usize = 32;
+const MOST_SLOTS: usize = 32;
 
 /// A piece of a stack that was copied.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +50,7 @@ pub(super) struct CaptureRequest {
 
 #[repr(align(64))]
 pub(super) struct CaptureSlot {
-    /// Generation << [`GENERATION`] | flags | phase.
+    /// Generation << [`GENERATION_SHIFT`] | flags | phase.
     pub(super) state: AtomicU64,
     /// Id of the thread that is to answer, for signals that cannot carry a slot's number; 0 if there is none.
     pub(super) thread: AtomicI32,
@@ -69,13 +69,13 @@ pub(super) const DONE: u64 = 4;
 /// The thread cannot run the handler.
 pub(super) const REFUSED: u64 = 5;
 /// Mask of the phase in a state.
-pub(super) const PHASE: u64 = 7;
+pub(super) const PHASE_MASK: u64 = 7;
 /// The stopper sleeps on the state and wants to be woken.
 pub(super) const WAITING: u64 = 8;
 /// Shift of the generation in a state.
-pub(super) const GENERATION: u32 = 4;
+pub(super) const GENERATION_SHIFT: u32 = 4;
 
-pub(super) static SLOT: [CaptureSlot; SLOTS] = [const {
+pub(super) static SLOTS: [CaptureSlot; MOST_SLOTS] = [const {
     CaptureSlot {
         state: AtomicU64::new(FREE),
         thread: AtomicI32::new(0),
@@ -95,13 +95,13 @@ pub(super) static SLOT: [CaptureSlot; SLOTS] = [const {
             cut: false,
         }),
     }
-}; SLOTS];
+}; MOST_SLOTS];
 
-/// The slot with this number, which is below [`SLOTS`]; the first one for any other. Signal-safe.
+/// The slot with this number, which is below [`MOST_SLOTS`]; the first one for any other. Signal-safe.
 pub(super) fn at(number: usize) -> &'static CaptureSlot {
-    let [first, ..] = &SLOT;
-    SLOT.get(number).unwrap_or(first)
+    let [first, ..] = &SLOTS;
+    SLOTS.get(number).unwrap_or(first)
 }
 
 /// Mask of the generation in a signal's value. The upper 8 bits are the slot's number.
-pub(super) const GENERATIONS: u64 = (1 << 56) - 1;
+pub(super) const GENERATION_MASK: u64 = (1 << 56) - 1;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::slot::{DONE, IDLE, PHASE, REFUSED, REQUESTED, WAITING};
+use super::slot::{DONE, IDLE, PHASE_MASK, REFUSED, REQUESTED, WAITING};
 use crate::platform::clock::monotonic as now;
 use crate::platform::linux;
 use crate::platform::linux::system_call::system_call;
@@ -23,7 +23,7 @@ pub(super) fn wait(
     let mut pauses = 0u32;
     let mut doubts = 0u32;
     while now().saturating_sub(start) < DOZE.min(patience) {
-        match state.load(Ordering::Acquire) & PHASE {
+        match state.load(Ordering::Acquire) & PHASE_MASK {
             DONE => return true,
             REFUSED => return false,
             _ => {}
@@ -53,10 +53,10 @@ pub(super) fn wait(
     let mut in_grace = false;
     loop {
         let current = state.load(Ordering::Acquire);
-        if current & PHASE == DONE {
+        if current & PHASE_MASK == DONE {
             return true;
         }
-        if current & PHASE == REFUSED {
+        if current & PHASE_MASK == REFUSED {
             return false;
         }
         let waited = now().saturating_sub(start);
@@ -73,12 +73,12 @@ pub(super) fn wait(
             }
         }
         if waited >= patience {
-            if current & PHASE == REQUESTED {
+            if current & PHASE_MASK == REQUESTED {
                 if waited < patience_if_ready && is_ready() {
                     patience = waited.saturating_add(POLL);
                     continue;
                 }
-                let idle = (current & !(PHASE | WAITING)) | IDLE;
+                let idle = (current & !(PHASE_MASK | WAITING)) | IDLE;
                 if state
                     .compare_exchange(current, idle, Ordering::AcqRel, Ordering::Acquire)
                     .is_ok()

@@ -225,7 +225,7 @@ impl TextPage<'_> {
     }
 }
 
-/// Returns true if the frame is within its image, so that its offset identifies it.
+/// Returns true if the offset from the image's base identifies the frame.
 fn is_within(pc: u64, image: &Image) -> bool {
     pc >= image.base && (image.base != 0 || pc < limits::IMAGE_BYTES)
 }
