@@ -77,6 +77,8 @@ int main(int argc, char **argv) {
   if (wedjat_install_error() != WEDJAT_ERROR_ALREADY_INSTALLED) fail("the kind of error, twice");
 
   wedjat_set(monitor, "screen", "Checkout");
+  wedjat_set(monitor, "removed", "x");
+  wedjat_set(monitor, "removed", NULL);
   wedjat_set(monitor, NULL, "x");
   wedjat_set(NULL, "x", "x");
   wedjat_gauge(monitor, "queue", 3.5);
