@@ -16,7 +16,7 @@ use super::dwarf::DwarfSections;
 use super::full_names::NamesByCode;
 use super::guard::{self, Guard};
 use super::lines;
-use super::names::{self, known};
+use super::names::{self, KnownNames, known};
 use super::symbols::{Named, ObjectSymbols};
 use super::symcache::{TextBudget, Texts, marked};
 use crate::symbolicate::files::object_file::ObjectFile;
@@ -239,7 +239,8 @@ impl Making<'_> {
     /// fewer references between units than link-time optimization makes.
     fn name_by_code(&self, function: &mut Function<'_>, direct: &mut Direct, depth: usize) {
         if function.name.as_str().is_empty() {
-            let found = direct.lookup(function.address.wrapping_add(self.object.base));
+            let address = function.address.wrapping_add(self.object.base);
+            let found = direct.lookup(address, &mut KnownNames::default());
             let frames = found.map_or(Vec::new(), |found| found.frames);
             let frame = frames.into_iter().rev().nth(depth);
             if let Some(name) = frame.and_then(|frame| frame.mangled) {

@@ -4,13 +4,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use super::convert::{NoTable, convert};
+use super::cost::Cost;
 use super::direct::Direct;
 use super::dwarf::DwarfSections;
 use super::guard::Guard;
-use super::names::{self, named};
+use super::names::{self, KnownNames};
 use super::sums::SourceSums;
 use super::symbols::{self, ObjectSymbols};
 use super::symcache::FullTable;
@@ -67,10 +67,8 @@ pub(crate) struct DebugFileOptions {
 /// What was learned of a file: it is still known when the file was closed and is opened again.
 #[derive(Debug, Default)]
 pub(crate) struct Learned {
-    /// Count of addresses looked up in its DWARF so far.
-    answers: u32,
-    /// CPU time that these look-ups have taken so far.
-    spent: Duration,
+    /// That of the addresses looked up in its DWARF so far.
+    cost: Cost,
     /// True once the table of the whole file was begun, or cannot be made.
     settled: bool,
     /// The reason why it can't be made.
@@ -88,6 +86,8 @@ struct DwarfState {
     began: bool,
     sections: Option<Arc<DwarfSections>>,
     direct: Option<Direct>,
+    /// Names of the frames that were found.
+    names: KnownNames,
     /// Count of answers that needed symbols.
     near: u32,
 }
@@ -97,12 +97,6 @@ const WEIGHT: usize = 16 << 10;
 const SYMBOL_WEIGHT: usize = 48;
 /// Answers that read no more of the symbol table than they need; after them all of it is read.
 const SINGLE_ANSWERS: u32 = 2;
-/// Runs of no more look-ups than this begin no second thread, however small the file and slow the machine.
-const FEW_ANSWERS: u32 = 8;
-/// Time to make the table of a whole file, for each byte of its `.debug_info`, and of its `.debug_line`. Once looking up
-/// has taken as long, the table is worth it.
-const MAKING_PER_BYTE: Duration = Duration::from_nanos(70);
-const MAKING_PER_BYTE_OF_LINES: Duration = Duration::from_nanos(60);
 /// Runs that a table in the cache is expected to be of use to: each bears its part.
 const RUNS: u32 = 3;
 /// The thread that makes it has a stack for entries as deep as the guard lets them be.
@@ -194,10 +188,11 @@ impl DebugFile {
         let dwarf = dwarf.as_deref();
         let direct = dwarf.and_then(|dwarf| dwarf.direct.as_ref());
         let direct = direct.map_or(0, Direct::weight);
+        let names = dwarf.map_or(0, |dwarf| dwarf.names.weight());
         let unpacked = dwarf
             .and_then(|dwarf| dwarf.sections.as_ref())
             .map_or(0, |_| inner.object.unpacked as usize);
-        WEIGHT + table + symbols + direct + unpacked
+        WEIGHT + table + symbols + direct + names + unpacked
     }
 
     /// Notes that the file is closed for want of room: its table is kept, also one that is still being made.
@@ -320,6 +315,7 @@ impl Inner {
         self.full_table.set(table).ok()?;
         let mut dwarf = lock(&self.dwarf);
         dwarf.direct = None;
+        dwarf.names = KnownNames::default();
         dwarf.sections = None;
         Some(())
     }
@@ -337,7 +333,7 @@ impl Inner {
         &self,
         dwarf: &mut DwarfState,
         svma: u64,
-        work: impl FnOnce(&ObjectSymbols) -> T,
+        work: impl FnOnce(&ObjectSymbols, &mut KnownNames) -> T,
     ) -> T {
         dwarf.near += 1;
         if self.symbols.get().is_none()
@@ -345,9 +341,9 @@ impl Inner {
             && dwarf.near <= SINGLE_ANSWERS
             && let Some(symbols) = symbols::read_near(&self.object, svma)
         {
-            return work(&symbols);
+            return work(&symbols, &mut dwarf.names);
         }
-        work(self.symbols())
+        work(self.symbols(), &mut dwarf.names)
     }
 
     /// The answer straight from DWARF and symbols, and whether the table of the whole file is worth it now.
@@ -356,7 +352,7 @@ impl Inner {
         if let Some(table) = self.full_table.get() {
             return (table.lookup(svma), false); // made while this thread waited
         }
-        let began = cpu_time();
+        let begun = lock(&self.learned).cost.begin();
         if !std::mem::replace(&mut dwarf.began, true) {
             dwarf.sections = DwarfSections::load(&self.object).map(Arc::new);
             let sup = self.sup.as_ref().and_then(DwarfSections::load);
@@ -372,16 +368,13 @@ impl Inner {
         }
         let answer = self.answer(&mut dwarf, svma);
         let mut learned = lock(&self.learned);
-        learned.spent += cpu_time().saturating_sub(began);
-        learned.answers = learned.answers.saturating_add(1);
+        learned.cost.end(begun);
         let (Some(direct), Some(sections)) = (&dwarf.direct, &dwarf.sections) else {
             return (answer, false);
         };
         let runs = self.options.cache.as_ref().map_or(1, |_| RUNS);
-        let spent = learned.spent.saturating_mul(runs);
         let (info, lines) = (sections.info_len(), sections.lines_len());
-        let is_worth_it =
-            !learned.settled && is_table_worth_it(learned.answers, spent, info, lines);
+        let is_worth_it = !learned.settled && learned.cost.pays_for_table(runs, info, lines);
         let refused = if direct.is_partial {
             Some(NoTable::OtherFiles)
         } else {
@@ -395,7 +388,8 @@ impl Inner {
     }
 
     fn answer(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {
-        let found = dwarf.direct.as_mut().and_then(|direct| direct.lookup(svma));
+        let direct = dwarf.direct.as_mut();
+        let found = direct.and_then(|direct| direct.lookup(svma, &mut dwarf.names));
         // Code that the linker threw away lies at 0, or at the top.
         let is_code = |entry: u64| self.object.code_end(entry).is_some();
         let Some(mut found) = found.filter(|found| found.entry.is_none_or(is_code)) else {
@@ -406,15 +400,16 @@ impl Inner {
         let better = match entry {
             Some(entry) if names::is_half(outermost.mangled.as_deref(), found.mangles) => {
                 let known = outermost.mangled.as_deref();
-                self.with_symbols(dwarf, entry, |symbols| {
-                    names::in_full(symbols, entry, known).map(named)
+                self.with_symbols(dwarf, entry, |symbols, names| {
+                    let name = names::in_full(symbols, entry, known)?;
+                    Some(names.named(name))
                 })
             }
             Some(_) => None,
-            None => self.with_symbols(dwarf, svma, |symbols| {
+            None => self.with_symbols(dwarf, svma, |symbols, names| {
                 let symbol = symbols.at(svma)?;
                 entry = Some(symbol.entry);
-                Some(named(symbol.name))
+                Some(names.named(symbol.name))
             }),
         };
         if let Some(better) = better {
@@ -429,16 +424,16 @@ impl Inner {
     }
 
     fn answer_by_symbol(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {
-        let name = |symbols: &ObjectSymbols| {
+        let name = |symbols: &ObjectSymbols, names: &mut KnownNames| {
             let symbol = symbols.at(svma)?;
             let frame = SourceFrame {
                 source: Source::Symbols,
-                ..named(symbol.name)
+                ..names.named(symbol.name)
             };
             Resolved::of([frame].into(), Some(symbol.entry))
         };
         let own = self.with_symbols(dwarf, svma, name);
-        own.or_else(|| self.packed_symbols().and_then(name))
+        own.or_else(|| name(self.packed_symbols()?, &mut dwarf.names))
     }
 
     /// The symbols that are packed in the file. No table of a whole file has them: they are for files without debug
@@ -453,22 +448,6 @@ impl Inner {
         };
         self.packed_symbols.get_or_init(read).as_ref()
     }
-}
-
-/// Returns true if the table of a file with so many bytes of `.debug_info` and `.debug_line` costs no more than its
-/// look-ups have so far.
-fn is_table_worth_it(answers: u32, spent: Duration, info: usize, lines: usize) -> bool {
-    let time = |per_byte: Duration, bytes: usize| {
-        per_byte.saturating_mul(u32::try_from(bytes).unwrap_or(u32::MAX))
-    };
-    let making = time(MAKING_PER_BYTE, info) + time(MAKING_PER_BYTE_OF_LINES, lines);
-    answers > FEW_ANSWERS && spent > making
-}
-
-/// CPU time that this thread has used so far: on a busy machine the wall clock counts more.
-fn cpu_time() -> Duration {
-    use rustix::time::{ClockId, clock_gettime};
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use addr2line::gimli::{self, Dwarf, UnitOffset, UnitRef};
 use addr2line::{Context, LookupContinuation, LookupResult};
+use rustc_hash::FxHashMap;
 
 use super::dwarf::{DwarfSections, Slice, forever};
 use super::full_names::{Entry, FullNames};
 use super::guard::{self, Guard};
 use super::lines;
-use super::names::{self, known, named};
+use super::names::{self, KnownNames, known};
 use super::split::Split;
 use super::units::Units;
 use crate::symbolicate::files::object_file::ObjectFile;
@@ -38,6 +39,8 @@ pub(crate) struct Direct {
     shared: Option<&'static DwarfSections>,
     /// Code of an ELF image, until the lines of folded functions were taken out.
     folds: Option<Vec<(u64, u64)>>,
+    /// Addresses at which lines of a unit begin twice, by the place of its lines, of the units that answered.
+    begun_twice: FxHashMap<usize, Box<[u64]>>,
     /// Count of units with damaged lines, once one of them was read, and all were mended.
     damaged: Option<usize>,
     /// The sections that all of the above read; dropped last.
@@ -100,6 +103,7 @@ impl Direct {
             own,
             shared,
             folds: (!object.is_mach_o()).then(|| object.code.clone()),
+            begun_twice: FxHashMap::default(),
             damaged,
             sections: sup.cloned().into_iter().chain([sections]).collect(),
         }
@@ -180,26 +184,33 @@ impl Direct {
         self.own = unsafe { forever(&sections) };
         self.sections.push(sections);
         self.addr2line = None;
+        self.begun_twice.clear();
     }
 
     /// Looks up a link-time address in DWARF; `None` if nothing is known of it, or a unit is not sound.
-    pub(crate) fn lookup(&mut self, svma: u64) -> Option<DwarfAnswer> {
+    pub(crate) fn lookup(&mut self, svma: u64, names: &mut KnownNames) -> Option<DwarfAnswer> {
         // addr2line looks at the address after it, too.
         svma.checked_add(1)?;
-        let found = self.read_for(svma)?.lookup(svma)?;
-        let is_doubtful = |addr2line: &Addr2Line| {
-            let begin = found.entry?;
-            let LookupResult::Output(unit) = addr2line.context.find_dwarf_and_unit(svma) else {
-                return None;
-            };
-            Some(lines::begin_twice(unit?.unit, begin))
-        };
-        let addr2line = self.addr2line.iter().flatten().next();
-        if self.folds.is_some() && addr2line.and_then(is_doubtful) == Some(true) {
+        let found = self.read_for(svma)?.lookup(svma, names)?;
+        if self.folds.is_some() && self.is_doubtful(svma, &found) == Some(true) {
             self.take_folded_lines_out();
-            return self.read_for(svma)?.lookup(svma);
+            return self.read_for(svma)?.lookup(svma, names);
         }
         Some(found)
+    }
+
+    /// Returns true if lines begin twice where the function begins that was found.
+    fn is_doubtful(&mut self, svma: u64, found: &DwarfAnswer) -> Option<bool> {
+        let begin = found.entry?;
+        let addr2line = self.addr2line.as_ref().and_then(Option::as_ref)?;
+        let LookupResult::Output(unit) = addr2line.context.find_dwarf_and_unit(svma) else {
+            return None;
+        };
+        let unit = unit?.unit;
+        let lines = unit.line_program.as_ref()?.header().offset().0;
+        let begun_twice = self.begun_twice.entry(lines);
+        let begun_twice = begun_twice.or_insert_with(|| lines::begun_twice(unit));
+        Some(begun_twice.binary_search(&begin).is_ok())
     }
 
     /// Once: lines of functions that the linker folded into others are not read any more.
@@ -248,21 +259,22 @@ impl Addr2Line {
         })
     }
 
-    fn lookup(&mut self, svma: u64) -> Option<DwarfAnswer> {
-        let (mut found, outermost) = self.frames(svma)?;
+    fn lookup(&mut self, svma: u64, names: &mut KnownNames) -> Option<DwarfAnswer> {
+        let (mut found, outermost) = self.frames(svma, names)?;
         if let Some(entry) = outermost {
             let begin = self.range_at(entry, svma)?;
             found.entry = Some(begin);
-            let line = self.context.find_location(begin).ok().flatten();
-            if let Some(frame) = found.frames.last_mut()
-                && let Some(line) = line.and_then(|location| location.line)
+            if !self.guard.folded(begin).is_empty()
+                && let Some(frame) = found.frames.last_mut()
+                && let Ok(Some(location)) = self.context.find_location(begin)
+                && let Some(line) = location.line
                 && let Some(name) = self.unfolded(begin, line)
             {
                 let (file, line) = (frame.file.take(), frame.line);
                 *frame = SourceFrame {
                     file,
                     line,
-                    ..named(&name)
+                    ..names.named(&name)
                 };
             }
         }
@@ -270,7 +282,11 @@ impl Addr2Line {
     }
 
     /// The frames at an address, and the entry of the outermost one.
-    fn frames(&mut self, svma: u64) -> Option<(DwarfAnswer, Option<UnitOffset>)> {
+    fn frames(
+        &mut self,
+        svma: u64,
+        names: &mut KnownNames,
+    ) -> Option<(DwarfAnswer, Option<UnitOffset>)> {
         let mut lookup = self.context.find_frames(svma);
         let mut frames = loop {
             match lookup {
@@ -301,8 +317,11 @@ impl Addr2Line {
             let full = entry.filter(|_| !is_mangled);
             let full = full.and_then(|entry| self.names.of(entry));
             let name = match &full {
-                Some(name) => Some(named(&name.full)),
-                None => name.as_deref().and_then(|name| self.shown(name)).map(named),
+                Some(name) => Some(names.named(&name.full)),
+                None => {
+                    let name = name.as_deref().and_then(|name| self.shown(name));
+                    name.map(|name| names.named(name))
+                }
             };
             let location = frame.location.as_ref();
             let file = location.and_then(|location| location.file);

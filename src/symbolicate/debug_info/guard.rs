@@ -1,7 +1,9 @@
 //! Checks of DWARF before addr2line and symbolic read it: both recurse into nested functions,
 //! symbolic also along references, and both copy a list of ranges for each function that names it.
 
-use addr2line::gimli::{self, Dwarf, Reader as _, Section as _, Unit, UnitOffset, UnitRef};
+use addr2line::gimli::{
+    self, AttributeValue, Dwarf, Reader as _, Section as _, Unit, UnitOffset, UnitRef,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::dwarf::{DwarfSections, R};
@@ -192,7 +194,7 @@ fn tables_are_bounded(dwarf: &Dwarf<R<'_>>) -> bool {
 
 /// The functions of a unit by where they begin; `None` where addr2line cannot read it within bounds.
 fn functions(dwarf: &Dwarf<R<'_>>, unit: &Unit<R<'_>>) -> Option<Vec<(u64, UnitOffset)>> {
-    scan(dwarf, unit, 0, &mut Links::default())
+    scan(dwarf, unit, None)
 }
 
 /// Returns true if addr2line can read all units, and within bounds.
@@ -204,7 +206,7 @@ pub(crate) fn all_bounded(dwarf: &Dwarf<R<'_>>) -> bool {
 pub(crate) fn all_sound(dwarf: &Dwarf<R<'_>>) -> bool {
     let (mut links, mut tries, mut paths) = (Links::default(), 0u64, 0);
     let sound = for_each_unit(dwarf, |offset, unit| {
-        let functions = scan(dwarf, unit, offset, &mut links);
+        let functions = scan(dwarf, unit, Some((offset, &mut links)));
         let program = unit.line_program.as_ref();
         let lines = program.map_or(0, |program| program.header().raw_program_buf().len());
         // A sequence takes at least 16 bytes: two opcodes of three bytes or more, and an address.
@@ -241,14 +243,14 @@ impl Links {
     }
 }
 
-/// Reads a unit's entries in one pass: where functions begin, and where entries without a name lead;
-/// `None` where they nest too deeply, or have too many ranges. What is after damage no
-/// reader reaches either.
+/// Reads a unit's entries in one pass: where functions begin, and into `links`, with the unit's offset, where entries without
+/// a name lead; `None` where they nest too deeply, or have too many ranges. What is after damage no reader reaches either.
+///
+/// Of entries that are of no interest nothing is read but their abbreviation: most of them are types and variables.
 fn scan(
     dwarf: &Dwarf<R<'_>>,
     unit: &Unit<R<'_>>,
-    base: usize,
-    links: &mut Links,
+    mut links: Option<(usize, &mut Links)>,
 ) -> Option<Vec<(u64, UnitOffset)>> {
     let (mut functions, mut open) = (Vec::new(), Vec::new());
     let mut most_ranges = unit.header.length_including_self() * RANGES_PER_BYTE;
@@ -258,78 +260,85 @@ fn scan(
     while !entries.is_empty() {
         let depth = entries.next_depth();
         let entry = entries.next_offset();
-        let offset = base + entry.0;
         let abbreviation = match entries.read_abbreviation() {
             Ok(Some(abbreviation)) => abbreviation,
             Ok(None) => continue,
             Err(_) => break,
         };
+        let is_subprogram = abbreviation.tag() == gimli::DW_TAG_subprogram;
+        let is_function = is_subprogram || abbreviation.tag() == gimli::DW_TAG_inlined_subroutine;
+        let specs = abbreviation.attributes();
         while open.last().is_some_and(|&around| around >= depth) {
             open.pop();
         }
-        let is_subprogram = abbreviation.tag() == gimli::DW_TAG_subprogram;
-        let is_function = is_subprogram || abbreviation.tag() == gimli::DW_TAG_inlined_subroutine;
         if is_function {
             open.push(depth);
             if open.len() > DEEPEST {
                 return None;
             }
-        }
-        let specs = abbreviation.attributes();
-        let matters = specs.iter().any(|spec| match spec.name() {
-            gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => true,
-            gimli::DW_AT_ranges => is_function,
-            gimli::DW_AT_low_pc => is_subprogram,
-            _ => false,
-        });
-        if !matters {
+        } else if links.is_none() {
             if entries.skip_attributes(specs).is_err() {
                 break;
             }
             continue;
         }
-        let (mut named, mut target) = (false, None);
-        for &spec in specs {
-            let Ok(attribute) = entries.read_attribute(spec) else {
+        let (mut target, mut from) = (None, 0);
+        for (at, &spec) in specs.iter().enumerate() {
+            let matters = match spec.name() {
+                gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => links.is_some(),
+                gimli::DW_AT_ranges => is_function,
+                gimli::DW_AT_low_pc => is_subprogram,
+                _ => false,
+            };
+            if !matters {
+                continue;
+            }
+            let skipped = entries.skip_attributes(&specs[from..at]);
+            let Ok(attribute) = skipped.and_then(|()| entries.read_attribute(spec)) else {
                 return Some(functions);
             };
+            from = at + 1;
             match (attribute.name(), attribute.value()) {
-                (
-                    gimli::DW_AT_name | gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name,
-                    _,
-                ) => named = true,
-                (
-                    gimli::DW_AT_abstract_origin | gimli::DW_AT_specification,
-                    gimli::AttributeValue::UnitRef(to),
-                ) => target = Some(base + to.0),
-                (
-                    gimli::DW_AT_abstract_origin | gimli::DW_AT_specification,
-                    gimli::AttributeValue::DebugInfoRef(to),
-                ) => target = Some(to.0),
-                (gimli::DW_AT_ranges, value) if is_function => {
+                (gimli::DW_AT_ranges, value) => {
                     let list = UnitRef::new(dwarf, unit).attr_ranges(value);
                     let Ok(Some(mut list)) = list else { continue };
                     while let Ok(Some(_)) = list.next() {
                         most_ranges = most_ranges.checked_sub(1)?;
                     }
                 }
-                (gimli::DW_AT_low_pc, value) if is_subprogram => {
+                (gimli::DW_AT_low_pc, value) => {
                     let begin = dwarf.attr_address(unit, value).ok().flatten();
                     // Nought and the top are what the linker threw away.
                     let begin = begin.filter(|&at| at != 0 && at < u64::MAX - 1);
                     functions.extend(begin.map(|at| (at, entry)));
                 }
+                (_, AttributeValue::UnitRef(to)) => {
+                    target = links.as_ref().map(|(base, _)| base + to.0)
+                }
+                (_, AttributeValue::DebugInfoRef(to)) => target = Some(to.0),
                 _ => {}
             }
         }
-        if let Some(target) = target
-            && !named
+        if entries.skip_attributes(&specs[from..]).is_err() {
+            break;
+        }
+        if let Some((base, links)) = &mut links
+            && let Some(target) = target
+            && !specs.iter().any(|spec| is_name(spec.name()))
         {
             links.targets.insert(target);
-            links.from_to.push((offset, target));
+            links.from_to.push((*base + entry.0, target));
         }
     }
     Some(functions)
+}
+
+/// Returns true for an attribute with the name of an entry.
+fn is_name(attribute: gimli::DwAt) -> bool {
+    matches!(
+        attribute,
+        gimli::DW_AT_name | gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name
+    )
 }
 
 #[cfg(test)]

@@ -183,22 +183,19 @@ pub(crate) fn folded(dwarf: &Dwarf<R<'_>>, code: &[(u64, u64)]) -> Vec<(usize, u
     found
 }
 
-/// Returns true if lines of a unit begin twice at `address`.
-pub(crate) fn begin_twice(unit: &Unit<R<'_>>, address: u64) -> bool {
+/// Returns the addresses at which lines of a unit begin twice or more, in order.
+pub(crate) fn begun_twice(unit: &Unit<R<'_>>) -> Box<[u64]> {
     let Some(program) = &unit.line_program else {
-        return false;
+        return Box::default();
     };
     let bytes = program.header().raw_program_buf();
     let size = unit.encoding().address_size;
-    let (little, big) = (address.to_le_bytes(), address.to_be_bytes());
-    let used = usize::from(size).min(8);
-    let operand = match bytes.endian() {
-        gimli::RunTimeEndian::Little => &little[..used],
-        gimli::RunTimeEndian::Big => &big[8 - used..],
-    };
-    let instruction = [&set_address(size), operand].concat();
-    let mut begins = memchr::memmem::find_iter(bytes.slice(), &instruction);
-    begins.nth(1).is_some()
+    let set_address = set_address(size);
+    let begins = set_addresses(bytes, &set_address, size);
+    let mut begins: Vec<u64> = begins.map(|(_, address)| address).collect();
+    begins.sort_unstable();
+    let twice = begins.chunk_by(PartialEq::eq).filter(|same| same.len() > 1);
+    twice.map(|same| same[0]).collect()
 }
 
 /// The programs in which lines begin twice at an address in the code.

@@ -1,6 +1,7 @@
 //! Reads DWARF, SymCaches and symbols of one debug file: an address becomes functions, files and lines.
 
 pub(super) mod convert;
+pub(super) mod cost;
 pub(super) mod debug_file;
 pub(super) mod demangle;
 pub(super) mod direct;

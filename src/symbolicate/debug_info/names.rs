@@ -1,6 +1,9 @@
-//! The rules on names, for both engines: which are half of one, and whether two mean one function.
+//! The rules on names, for both engines: which are half of one, and whether two mean one function; and those that were made.
 
 use std::borrow::Cow;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use super::demangle::{Mangling, demangle};
 use super::symbols::ObjectSymbols;
@@ -22,6 +25,37 @@ pub(crate) fn kept(name: &str) -> (Cow<'_, str>, Cow<'_, str>) {
 pub(crate) fn named(name: &str) -> SourceFrame {
     let (name, demangled) = kept(name);
     SourceFrame::named(&name, &demangled)
+}
+
+/// Most names that are kept as frames have them, and bytes of memory of each.
+const NAMES_KEPT: usize = 1 << 15;
+const NAME_WEIGHT: usize = 256;
+
+/// Names as frames have them, each made once: in a batch every third is of a function that was named before.
+#[derive(Default)]
+pub(crate) struct KnownNames(FxHashMap<Arc<str>, SourceFrame>);
+
+impl KnownNames {
+    /// A frame with a name as the file has it: see [`named`].
+    pub(crate) fn named(&mut self, name: &str) -> SourceFrame {
+        if let Some(known) = self.0.get(name) {
+            return known.clone();
+        }
+        let frame = named(name);
+        // One that had to be cut is another one.
+        if let Some(mangled) = frame.mangled.clone().filter(|mangled| **mangled == *name) {
+            if self.0.len() >= NAMES_KEPT {
+                self.0.clear();
+            }
+            self.0.insert(mangled, frame.clone());
+        }
+        frame
+    }
+
+    /// Bytes of memory that they take, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        self.0.len() * NAME_WEIGHT
+    }
 }
 
 /// A name or path that says something; `None` for one in whose place a bitcode build put a number.
@@ -79,6 +113,17 @@ pub(crate) fn agree(symbol: &str, plain: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_known_name_is_what_a_new_one_is() {
+        let mut names = KnownNames::default();
+        let cut = |end: &str| "x".repeat(5000) + end;
+        let all = ["main".into(), "_Z3payi".into(), cut("y"), cut("z")];
+        for name in all.iter().chain(&all) {
+            assert_eq!(names.named(name), named(name), "{name}");
+        }
+        assert_eq!(names.0.len(), 2, "those that are cut are not known by that");
+    }
 
     #[test]
     fn a_symbol_agrees_with_its_own_plain_name_alone() {

@@ -1,4 +1,4 @@
-//! When a whole table is made, and that it answers as the debug information does, of mutated files, too.
+//! The table of a whole file answers as the debug information does, of mutated files, too.
 
 use object::{Object as _, ObjectSection as _};
 
@@ -7,23 +7,6 @@ use crate::symbolicate::files::object_file;
 
 #[cfg(target_os = "linux")]
 mod names;
-
-#[test]
-fn a_table_is_made_after_some_look_ups_that_took_as_long() {
-    let (short, long) = (Duration::from_millis(1), Duration::from_secs(9));
-    for (answers, spent, info, lines, expected) in [
-        (1, long, 0, 0, false),
-        (FEW_ANSWERS, long, 1 << 20, 0, false),
-        (FEW_ANSWERS + 1, long, 1 << 20, 0, true),
-        (FEW_ANSWERS + 1, short, 1 << 20, 0, false),
-        (FEW_ANSWERS + 1, short, 0, 1 << 20, false),
-        (u32::MAX, long, usize::MAX, 0, false),
-        (u32::MAX, long, 0, usize::MAX, false),
-    ] {
-        let found = is_table_worth_it(answers, spent, info, lines);
-        assert_eq!(found, expected, "{answers} {spent:?} {info} {lines}");
-    }
-}
 
 #[test]
 fn units_that_were_checked_are_known_when_the_file_is_opened_again() {
