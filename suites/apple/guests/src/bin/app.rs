@@ -81,7 +81,7 @@ fn misbehave(what: &str) -> u64 {
                 drop(black_box(thread.join()));
             }
             "NSException" => return foundation::raise(),
-            "SIGABRT" => libc_abort(),
+            "SIGABRT" | "left to a debugger" => libc_abort(),
             "panic" => panic!("the guest gives up"),
             "overflow" => return black_box(overflow(0)) + 1,
             _ => {}
@@ -157,6 +157,17 @@ fn fill(folder: &Path) -> PathBuf {
     letter
 }
 
+/// From now on, a debugger is attached.
+fn attach_debugger() {
+    type Trace = unsafe extern "C" fn(u64) -> u64;
+    // SAFETY: a C string; the machine has this function, of that type.
+    unsafe {
+        let trace = libc::dlsym(libc::RTLD_DEFAULT, c"__emulator_trace".as_ptr());
+        assert!(!trace.is_null(), "not emulated");
+        std::mem::transmute::<*mut libc::c_void, Trace>(trace)(1);
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, folder, what] = &arguments[..] else {
@@ -173,6 +184,7 @@ fn main() {
     builder = match what.as_str() {
         "stall" => builder.stall(Stall::default()),
         "later handler deals" => builder.stall(Stall::default()).crash(Crash::default()),
+        "left to a debugger" => builder.crash(Crash::default().debugged(false)),
         _ => builder.crash(Crash::default()),
     };
     let monitor = builder.install().expect("the monitor installs");
@@ -181,6 +193,9 @@ fn main() {
         foundation::set_handler_after();
         // Images are looked at anew, and so is Foundation.
         monitor.record("looks again").expect("a live report");
+    }
+    if what == "left to a debugger" {
+        attach_debugger();
     }
     if what.starts_with("later handler") {
         later_handler::begin();
