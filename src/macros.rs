@@ -55,7 +55,8 @@ macro_rules! new {
     (@set $to:ident, $field:ident) => { $to.$field = $field };
 }
 
-/// Defines an enum of which each variant has a word: in a report, or in what is made of one.
+/// Defines an enum of which each variant has a word: in a report, or in what is made of one. The numbers of the variants are
+/// no part of the API.
 macro_rules! words {
     ($(#[$attribute:meta])* pub enum $name:ident {
         $($(#[$doc:meta])* $variant:ident = $word:literal,)*
