@@ -25,7 +25,7 @@ impl ObjectFacts<'_> {
     }
 }
 
-/// An object file of one format, or of any. Code that knows the format does not link the readers of the others.
+/// An object file of one format, or of any. Code that uses the type of one format does not link the readers of the others.
 pub trait ImageFile<'data>: object::Object<'data> {
     /// The svmas at which functions start, by `LC_FUNCTION_STARTS`, in order, of an image at `base`; `None`
     /// where the file has no such table.

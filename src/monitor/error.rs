@@ -1,5 +1,5 @@
-//! Errors of an install, and of calls to the installed monitor. The text of each has the system's error, which is no `source`
-//! besides: whoever prints a chain of errors prints each once.
+//! Errors of an install, and of calls to the installed monitor. Each text includes the system's error. `source()` does not
+//! return it too, so a printed chain has it only once.
 
 use std::fmt;
 use std::io;

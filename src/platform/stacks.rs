@@ -37,7 +37,7 @@ pub fn ensure_alternate_stack(size: usize, touched: usize) -> io::Result<GivenSt
 pub struct GivenStack(Option<(libc::stack_t, libc::stack_t)>);
 
 impl GivenStack {
-    /// Gives the calling thread, which is the same one, the stack before again, and the memory back.
+    /// Restores the previous stack and unmaps this one. Call it on the thread that it was given to.
     pub fn take_back(self) {
         let Some((given, before)) = self.0 else {
             return;
@@ -85,11 +85,11 @@ pub(super) fn use_for_signals(start: *mut u8, size: usize) {
     let _ = exchange(Some(&of_memory(start, size)));
 }
 
-/// Runs `work`, which stands on another stack, with `stack` for signals. Where `work` does not return, the thread keeps
-/// that. Signal-safe.
+/// Runs `work` (on another stack) with `stack` as the alternate signal stack. If `work` never returns, it stays so.
+/// Signal-safe.
 ///
-/// Source: sigaltstack(2): it may be changed while the stack pointer is not on it. On Apple platforms it may not
-/// before the handler returns, and need not: a signal that comes until then stays on the stack that it finds.
+/// Source: sigaltstack(2): it may be changed while the stack pointer is not on it. On Apple platforms it cannot be changed
+/// within a handler, and need not: a signal then runs on the current stack.
 pub fn with_stack_for_signals(stack: &CrashStack, work: impl FnOnce()) {
     let now = of_memory(stack.top.wrapping_sub(stack.size), stack.size);
     let before = exchange(Some(&now));

@@ -205,7 +205,7 @@ impl LoadWatcher for LoadRecorder {
     }
 }
 
-/// A number with one decimal. How `f64` is written takes some 20 KB of code.
+/// A number with one decimal. Formatting an `f64` would add about 20 KB of code.
 struct Tenths(u64);
 
 impl fmt::Display for Tenths {

@@ -43,7 +43,7 @@ pub(super) struct Sampler {
     cpu: u64,
     delay: u64,
     cost: Cost,
-    /// True if the thread blocked the signal of captures at the last try to stop it.
+    /// True if the last stop that failed did so because the thread blocked the signal of captures.
     pub blocks_signal: bool,
 }
 
@@ -82,7 +82,8 @@ struct LastStack {
     omitted: Option<Omitted>,
     /// The thread's counters. While they do not change, this is its stack; `None` if the thread was running.
     progress: Option<ThreadProgress>,
-    /// The place where it was blocked when our signal stopped it, if `progress` was read before it was back there.
+    /// The place where it was blocked when our signal stopped it, if it may still have been on its way back there when
+    /// `progress` was read.
     returning_to: Option<(u64, u64)>,
 }
 

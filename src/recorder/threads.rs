@@ -139,7 +139,7 @@ enum Taken {
     InPlace,
     /// It was captured by a copy of so many bytes.
     Copied(u64),
-    /// It did not answer: the frames that can be read without that.
+    /// It did not answer; the frames that can be read without an answer were written.
     Unanswered,
     /// It did not answer, nothing could be read, and nothing was written.
     Nothing,

@@ -45,7 +45,7 @@ pub(super) const ENDING: &str = "launch";
 const WORDS: usize = 40;
 /// Bytes of the record. A report may follow them.
 const BYTES: usize = WORDS * 8;
-/// Words in a file of versions without those of the control group.
+/// Words in a file of older versions, which had none for the control group.
 const FIRST_WORDS: usize = 32;
 /// `wedjatL1`.
 const MAGIC: u64 = u64::from_be_bytes(*b"wedjatL1");

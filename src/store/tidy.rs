@@ -47,7 +47,8 @@ pub(super) fn hold(
     listed: impl FnOnce() -> io::Result<Vec<String>>,
 ) -> io::Result<Vec<StoredReport>> {
     around_forks!(LISTINGS);
-    // While the lock is held nothing is removed. A child of `fork` without it has no helper that could.
+    // While the lock is held nothing is removed. A child of `fork` may not get the lock; it has no helper thread that could
+    // remove anything.
     let listings = LISTINGS.lock();
     let names = listed()?;
     let listing = Arc::new(Listing {
@@ -91,7 +92,7 @@ fn remove(folder: &Directory, name: &str) {
 /// alone.
 pub(crate) static OVERSIZED: AtomicU64 = AtomicU64::new(0);
 
-/// A name after those of all reports of this millisecond: a report may be as young as the look at the folder.
+/// A name that sorts after all reports of this millisecond: one just written is not taken for one of the future.
 fn last_of(time: u64) -> Name {
     Name::new(time, "~", &[0xff; 16], WHOLE)
 }

@@ -119,7 +119,8 @@ struct Observer {
 
 impl Observer {
     fn run(&mut self, mut own: OwnDelay<impl Fn() -> u64>, mut watcher: impl Watcher) {
-        // A callback that drops the monitor runs on this very thread: the next watchdog's wake-up is not to be taken.
+        // A callback may drop the monitor on this very thread: `stop` is checked before the wait, which would take the next
+        // watchdog's wake-up.
         while !self.stop.load(Ordering::SeqCst) {
             self.wait(&mut own);
             if self.stop.load(Ordering::SeqCst) {

@@ -85,7 +85,7 @@ pub(super) fn slot(
                 && let Ok(there) = memory.read(saved)
                 && (there == stored || Some(there) == goes_on)
             {
-                // Other words may look like a context, but nothing like that lies where they say.
+                // Other words may look like a context, but the address that they name does not hold such a return address.
                 called = Some(cfa);
             }
         }

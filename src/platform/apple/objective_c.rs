@@ -38,7 +38,7 @@ pub struct Thrown<'a> {
     pub reason: Option<&'a CStr>,
     /// The return addresses of its first throw, innermost first; none where that is unknown.
     pub stack: &'a [u64],
-    /// Count of the addresses that were left out of the stack, and the index that they stood before.
+    /// The index before which addresses were left out of the stack, and their count.
     pub omitted: Option<(usize, usize)>,
 }
 

@@ -21,7 +21,7 @@ const LONGEST: usize = 256;
 /// after one that needs it.
 #[derive(Debug, Default)]
 pub(super) struct Needed {
-    /// True once an image of that name was seen: a later one of the same name was loaded otherwise.
+    /// True once an image of that name was seen. A later one of that name is not the one that was needed.
     seen: HashMap<Vec<u8>, bool>,
 }
 

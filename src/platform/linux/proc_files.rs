@@ -1,5 +1,5 @@
-//! Files of `/proc`: those that stay open for a process that can open none any more, the paths of a thread's own,
-//! and the numbers in them.
+//! Files of `/proc`: those kept open in case no more can be opened later, the paths of a thread's files, and the numbers in
+//! them.
 //!
 //! Signal-safe, but for what is opened at install.
 
@@ -18,7 +18,7 @@ pub(super) static TASKS: ProcFile = ProcFile::new(c"/proc/self/task", libc::O_DI
 /// The memory of this process.
 pub(super) static MEMORY: ProcFile = ProcFile::new(c"/proc/self/mem", 0);
 
-/// Opens what reports are read from, as far as it may be. Not signal-safe.
+/// Opens the files from which facts for reports are read, those that this process may open. Not signal-safe.
 pub fn open_for_reports() {
     TASKS.open();
     MEMORY.open();

@@ -1,12 +1,11 @@
 //! Stopping another thread for as long as it takes to copy its registers and its stack.
 //!
-//! A real-time signal is queued to the thread with a slot's number and that slot's generation
-//! (rt_tgsigqueueinfo(2)). Its handler claims the slot by compare-and-swap, copies the machine
-//! context and the stack into memory that was reserved beforehand, marks the slot and returns: the
-//! thread runs again before the copy is read. A handler that answers late finds
-//! another generation and writes nothing. Where a sandbox denies signals with a value it is a plain one
-//! (tgkill(2)), and the slot holds which thread is to answer. A thread whose alternate stack is not known to be there is
-//! asked with care (`contact.rs`), and one that blocks the signal by another one (`fallback.rs`).
+//! A real-time signal is queued to the thread with a slot's number and that slot's generation (rt_tgsigqueueinfo(2)). Its
+//! handler claims the slot by compare-and-swap, copies the machine context and the stack into memory that was reserved
+//! beforehand, marks the slot and returns: the thread runs again before the copy is read. A handler that answers late finds
+//! another generation and writes nothing. If a sandbox denies signals with a value, a plain one is sent (tgkill(2)); the slot
+//! then names the thread that is to answer. A thread whose alternate stack is not known to be there is asked with care
+//! (`contact.rs`), and one that blocks the signal by another one (`fallback.rs`).
 //!
 //! What a signal does to the thread beyond the pause: a blocked `poll`, `epoll_wait`, `nanosleep`
 //! and others (signal(7)) return EINTR whether SA_RESTART is set or not.
@@ -50,8 +49,7 @@ pub struct Stopper {
 /// Bytes before the copy, for the work's words.
 const BEFORE: usize = (NOTES * 8).next_multiple_of(64);
 
-/// Deeper stacks pay with a page fault for each page beyond, the first time: so much memory would
-/// hardly ever be used.
+/// Deeper stacks are rare, and cost a page fault for each further page the first time.
 const TOUCHED: usize = 256 << 10;
 
 impl Stopper {
@@ -88,9 +86,8 @@ impl Stopper {
 
     /// Stops `thread`, copies its registers and its stack, and lets it go.
     ///
-    /// `known` is where the thread's own stack lies, if that is known for certain: a stack pointer
-    /// within it is copied from plainly and never past its end, any other by checked reads. Signal-safe, except for the
-    /// thread to be stopped.
+    /// `known` is where the thread's own stack lies, if that is known for certain: a stack pointer within it is copied from
+    /// plainly and never past its end, any other by checked reads. Signal-safe, but the thread to be stopped may not call it.
     pub fn stop(
         &mut self,
         thread: Thread,
@@ -110,7 +107,7 @@ impl Stopper {
         };
         let mut asked = self.ask(thread, known.clone(), budget, (usual, fallback.as_mut()));
         if fallback.is_none() && matches!(asked, Err(StopError::Blocked)) {
-            // One without a CPU may be on its way out of the handler of the capture before.
+            // A thread without a CPU may not yet have left the handler of the previous capture.
             let patience = if thread.is_ready() {
                 contact::patience(thread, budget.answer)
             } else {
@@ -178,7 +175,7 @@ impl Stopper {
         let requested = (generation << GENERATION_SHIFT) | REQUESTED;
         let contact = (!contact::is_safe(thread)).then(Contact::begin).flatten();
         slot.thread.store(0, Ordering::Relaxed);
-        // By its thread alone does one that refuses know its request, and one that is asked by the fallback.
+        // A thread that refuses, or is asked by the fallback, finds its request only by its thread id.
         if contact.is_some() || fallback.is_some() {
             slot.thread.store(thread.tid(), Ordering::Relaxed);
         }
@@ -208,7 +205,7 @@ impl Stopper {
         let asks_by_fallback = fallback.is_some();
         let hopeless = || {
             let is_withheld = || HANDLERS.load(Ordering::Relaxed) == 0 && thread.withholds(signal);
-            // The fallback was open just now: the host's own handler of it may run.
+            // The fallback signal was not blocked a moment ago; if it is now, the host's own handler of it may be running.
             !asks_by_fallback && is_withheld() || !thread.is_alive()
         };
         let is_ready = || thread.is_ready();

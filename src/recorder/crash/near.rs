@@ -45,7 +45,8 @@ pub(super) fn write(
         };
         recording.write(buffers, |writer| writer.section(&view));
     };
-    // What the kernel keeps from this user's other programs does not go into a file that they read.
+    // The kernel hides a non-dumpable process's memory from this user's programs: it must not go into a file that they can
+    // read.
     if !is_dumpable() {
         return one("withheld", 0, &[], Some("the process is not dumpable"));
     }

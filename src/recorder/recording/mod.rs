@@ -65,7 +65,7 @@ pub(crate) struct Recording {
     failed: Option<SinkError>,
     /// True if part of such a section is in the file.
     torn: bool,
-    /// True if sections are missing, and no `capture` behind them says so.
+    /// True if sections are missing and no later `capture` section reports it.
     is_missing_unsaid: bool,
     /// True if it holds images that no frame points into.
     all_images: bool,
@@ -252,7 +252,7 @@ impl Recording {
     /// Writes what the capture cost, and that sections are missing if some are.
     pub fn cost(&mut self, buffers: &mut ReportBuffers, cost: &CaptureView<'_>) {
         let cut = self.failed.map_or(cost.cut, |_| Some(DISK_FULL));
-        // A disk that has no room for the figures may have some for the word.
+        // If the full section does not fit, one with `cut` alone may.
         let word = CaptureView {
             cut: Some(DISK_FULL),
             ..CaptureView::default()

@@ -80,7 +80,7 @@ impl Recording {
         self.unasked(buffers, &view);
     }
 
-    /// Writes what is no thread, but the stack of a throw, and behind it its images. Signal-safe.
+    /// Writes the stack of a throw as a thread section, though it is no thread, then its images. Signal-safe.
     pub fn thrown(
         &mut self,
         buffers: &mut ReportBuffers,
@@ -136,7 +136,7 @@ impl Recording {
         self.images(buffers, images);
     }
 
-    /// Writes the samples that the report lacks; without `all`, of the newest stack only what is due.
+    /// Writes the samples that the report lacks; unless `all`, the newest stack is written only if it is due.
     pub fn samples(
         &mut self,
         buffers: &mut ReportBuffers,
@@ -176,8 +176,7 @@ impl Recording {
         }
     }
 
-    /// Writes the main image, if no frame needed it yet, and where all are wanted the rest.
-    /// Signal-safe.
+    /// Writes the main image if it is not written yet, and all the others if all are wanted. Signal-safe.
     pub fn main_image(&mut self, buffers: &mut ReportBuffers, images: &ImagesGuard) {
         if let Some(main) = images
             .main()

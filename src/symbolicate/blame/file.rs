@@ -6,8 +6,8 @@ use super::Owner;
 use crate::symbolicate::frame::{PhysicalFrame, Symbolicated, image_file_name};
 use crate::symbolicate::kept::KnownTexts;
 
-/// Returns true if a path shows the owner of its code. A name without a folder does not, as in Apple's texts. Nor
-/// does a path that a compiler makes up: `<compiler-generated>`, in Apple's reports `/<…>`.
+/// Returns true if a path shows the owner of its code. A bare file name, as Apple's text reports have it, does not. Nor does a
+/// path that a compiler makes up: `<compiler-generated>`, in Apple's reports `/<…>`.
 pub(super) fn shows_owner(file: &str) -> bool {
     let rest = file.trim_start_matches('/');
     let is_made_up = rest.is_empty() || rest.starts_with('<') && rest.ends_with('>');

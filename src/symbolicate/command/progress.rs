@@ -25,8 +25,8 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of the reports that `paths` name. Nothing is shown where standard error is no terminal, or
-    /// where standard output is one, which the results scroll by on.
+    /// Of the reports that `paths` name. It is shown only if standard error is a terminal and the results do not go to a
+    /// terminal.
     pub fn new(paths: &[PathBuf], to_file: bool) -> Progress {
         let seen = io::stderr().is_terminal() && (to_file || !io::stdout().is_terminal());
         Progress {

@@ -172,7 +172,7 @@ impl DebugFiles {
         Some(DebugFile::new(object, sup, map, options, learned))
     }
 
-    /// Opens the map of the texts that a bitcode build hid.
+    /// Opens the map from the placeholders that a bitcode build put in to the original names.
     fn symbol_map(&self, object: &ObjectFile) -> Option<SymbolMap> {
         if !object.is_mach_o() || object.id.is_empty() {
             return None;
@@ -210,7 +210,7 @@ fn open_by_id(path: &Path, id: &[u8]) -> Result<Option<ObjectFile>, Error> {
     Ok(objects.find(|object| object.id == id || is_front(id, &object.id)))
 }
 
-/// Returns true if `id` is what fits into a GUID of a longer build id: other recorders have no more of it.
+/// Returns true if `id` is the first 16 bytes of a longer build id: other recorders keep no more.
 fn is_front(id: &[u8], build_id: &[u8]) -> bool {
     id.len() == 16 && build_id.len() > 16 && build_id.starts_with(id)
 }

@@ -44,8 +44,8 @@ pub(crate) struct Guard {
     checked: FxHashMap<usize, bool>,
     /// True once the lines of one of them were found damaged.
     pub has_damaged_lines: bool,
-    /// Of the units checked: where several functions begin, since the linker folded them, and their
-    /// entries, as unit and offset in it.
+    /// Addresses where several functions begin because the linker folded them, each with the entries of those functions (unit,
+    /// offset in it).
     folded: FxHashMap<u64, Vec<FunctionEntry>>,
 }
 

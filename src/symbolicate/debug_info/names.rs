@@ -64,7 +64,7 @@ pub(crate) fn known(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty() && !name.starts_with("__hidden#"))
 }
 
-/// Returns true if a function's name is half of one, or none: a plain one of a language that mangles names.
+/// Returns true if a function has no name, or only a plain one although its language mangles names.
 pub(crate) fn is_half(name: Option<&str>, mangles: bool) -> bool {
     name.is_none_or(|name| mangles && !is_mangled(name))
 }

@@ -237,8 +237,8 @@ impl transform::Transformer for Texts {
         // Text that is not UTF-8 was copied, and another text may get the address of the copy.
         let is_borrowed = |part: &Option<&Cow<'_, str>>| !matches!(part, Some(Cow::Owned(_)));
         let [base, folder, name] = parts.map(|part| part.map_or("", |part| &**part));
-        // symbolic returns this text of a file unchanged. It would join the other texts for each look-up, and resolve
-        // `..`, which leads to another file after a link.
+        // symbolic returns this text of a file unchanged. It would join the parts at each look-up, and drop `a/..`, which names
+        // another file where `a` is a link.
         file.srcsrv_revision = Some(if parts.iter().all(is_borrowed) {
             let key = [base, folder, name].map(|part| (part.as_ptr() as usize, part.len()));
             let path = self.paths.entry(key);

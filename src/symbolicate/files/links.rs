@@ -17,8 +17,8 @@ impl GivenFolder {
         }
     }
 
-    /// Returns true if the link, which is in the folder, leads out of it. A place outside that the link names by
-    /// itself is not looked at: it may be one that the system mounts then.
+    /// Returns true if the link, which is in the folder, leads out of it. A target outside by its text alone is not looked at:
+    /// the system might mount it at the look.
     pub(crate) fn is_left_by(&self, link: &Path) -> bool {
         let target = std::fs::read_link(link).ok();
         let folder = link.parent().and_then(|folder| folder.canonicalize().ok());
@@ -77,7 +77,7 @@ pub(crate) fn is_system_library(path: &Path) -> bool {
     is_within(path) && path.canonicalize().is_ok_and(|real| is_within(&real)) && path.is_file()
 }
 
-/// Returns true if a name that a file has for another is one of a file next to it or below, and leads nowhere else.
+/// Returns true if the name by which one file refers to another is relative and has only plain parts, no `..`.
 pub(crate) fn is_below(name: &Path) -> bool {
     let mut parts = name.components();
     !name.as_os_str().is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))

@@ -43,9 +43,8 @@ use super::frame::{SourceFrame, Symbolicated};
 
 /// Writes reports, one after another, to one output.
 ///
-/// A report's part of the output is made by [`part`](Format::part), on any thread; the parts are put
-/// together by [`add`](Format::add), in the order of the reports. Formats of other crates are not among them: methods may be
-/// added.
+/// A report's part of the output is made by [`part`](Format::part), on any thread; the parts are put together by
+/// [`add`](Format::add), in the order of the reports. Other crates cannot implement this trait, so methods may be added to it.
 pub trait Format: sealed::Sealed {
     /// All that the output needs of one report.
     type Part: Send;

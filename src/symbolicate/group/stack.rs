@@ -217,8 +217,7 @@ fn placed(name: GroupName, frame: &Blamed<'_>) -> Arc<str> {
     }
 }
 
-/// The frame of the stack that stands for the report whose normalised name this is: in the thread's own stack, else in the
-/// first sample that has one.
+/// Finds the frame with this normalised name: in the thread's own stack, else in the first sample that has one.
 pub(crate) fn frame_named<'a>(report: &'a Symbolicated, name: &str) -> Option<&'a SourceFrame> {
     let thread = thread_in_question(&report.report).and_then(|at| report.threads.get(at));
     let stacks = thread.into_iter().chain(&report.samples);

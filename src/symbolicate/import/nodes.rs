@@ -5,7 +5,7 @@ use super::lines::source;
 use super::{names, values};
 use crate::report::{Thread, Value};
 
-/// A thread of a call graph; all its facts are kept.
+/// A thread of a call graph; the text after its number is kept whole, as `about`.
 fn thread(id: u64, about: &str, name: Option<String>, main: bool) -> Thread {
     Thread {
         id,

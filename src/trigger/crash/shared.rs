@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::installed::installed;
 use crate::platform::signals;
 
-/// A child has died so long after its signal came, nanoseconds. If not, its signal comes to us again.
+/// A child is dead at most so long after its signal, nanoseconds. If it takes longer, its signal is noted again.
 const DIES: u64 = 100_000_000;
 
-/// Bits of the signals that have come to a process which is not ours. One that shares no memory notes it for itself.
+/// Bits of the signals that came to a child that shares our memory. A child that does not share it sets only its own copy.
 static CAME: AtomicU64 = AtomicU64::new(0);
 
 /// A signal has come to a process that may be such a child.

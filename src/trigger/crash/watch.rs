@@ -17,8 +17,8 @@ static AWAY: AtomicU64 = AtomicU64::new(0);
 /// The same thread once a signal is sent to call it back; 0 once that has come.
 static CALLED: AtomicU64 = AtomicU64::new(0);
 
-/// Other work of the thread that looks. It begins before the look that comes before that work: a crash is either seen by that
-/// look, or calls the thread back.
+/// Other work of the thread that looks. Begin it before the last look that precedes the work: a crash before that look is seen,
+/// a later one calls back.
 #[derive(Debug)]
 pub(crate) struct Away(());
 

@@ -25,14 +25,14 @@ pub(super) unsafe fn write(
     exception: Option<&'static str>,
 ) {
     let Some(ours) = installed() else { return };
-    // It looks whether the writing gets on, and whether the process lives on.
+    // The thread that is woken here checks that the writing makes progress, and that the process is alive.
     (ours.writer.wake)();
     let crashed = Crashed {
         thread,
         signal,
         registers,
         exception,
-        // Only a thread that has panicked has its counter: asking makes one, by malloc in a library.
+        // Ask `panicking()` only after a panic: the first call makes the thread's counter, which in a library may call malloc.
         panicking: thread == Thread::current() && panic::has_panicked() && std::thread::panicking(),
     };
     let mut call = (ours, crashed);

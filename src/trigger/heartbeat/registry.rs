@@ -71,7 +71,7 @@ pub(crate) fn as_recorder<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// The state with this index: 0 is that of the thread that installed, which any index out of range is too.
+/// The state with this index. Index 0, and any index out of range, is the state of the thread that installed.
 pub(super) fn state_at(index: u32) -> &'static HeartbeatState {
     let index = (index as usize).checked_sub(1);
     index

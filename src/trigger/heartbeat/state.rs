@@ -50,7 +50,7 @@ impl Beat {
         Beat((self.0.wrapping_add(Self::ONE) | Self::ENDED) & !Self::DEPTH)
     }
 
-    /// At work again within so many turns; with none of them at rest.
+    /// At work again, `depth` turns deep; at rest if `depth` is 0.
     #[must_use]
     const fn resumed(self, depth: u64) -> Beat {
         let at_rest = self.paused();
@@ -259,8 +259,8 @@ impl HeartbeatState {
         self.launched.load(Ordering::Relaxed) != 0
     }
 
-    /// Rests until [`HeartbeatState::resume`], whatever turns have begun. On the watched thread; the last eight pauses in
-    /// each other keep their depths.
+    /// Rests until [`HeartbeatState::resume`], whatever turns have begun. Call it on the watched thread. Pauses may nest; the
+    /// depths of the last eight are kept.
     pub(super) fn pause(&self) {
         let depth = self.beat().depth().min(PAUSED - 1) | PAUSED;
         let outer = self.paused.load(Ordering::Relaxed) << 8;
@@ -286,7 +286,7 @@ impl HeartbeatState {
         }
         // The answer is no reason to wake, unless it is missed: the next wait asks anew.
         self.wake_request.swap(0, Ordering::SeqCst);
-        // A beat of the watched thread's own comes before it.
+        // If the watched thread beats meanwhile, its beat wins and the ping is not begun.
         let (now, next) = (beat.0, beat.begun().0);
         let swapped = (self.beat).compare_exchange(now, next, Ordering::SeqCst, Ordering::SeqCst);
         swapped.is_ok()
@@ -356,7 +356,7 @@ impl HeartbeatState {
         settled: impl FnOnce(),
     ) {
         let is_quiet = || threads.clone().all(|(state, seen)| state.beat() == seen);
-        // A request that no beat answers stays: another thread may have the state by the time that the wait is over.
+        // An unanswered request is not withdrawn: after the wait the state may belong to another thread.
         for (state, _) in threads.clone() {
             state.wake_request.swap(1, Ordering::SeqCst);
         }

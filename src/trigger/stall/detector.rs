@@ -19,7 +19,7 @@ pub struct Detector {
     pub(super) observations: u32,
     /// The last observation.
     pub(super) last: Observation,
-    /// Time at which the thread was last seen to work; it rests this long after.
+    /// Time at which the thread was last seen to work; its rest is measured from here.
     pub(super) active: u64,
     /// True while the watchdog sleeps until it is woken.
     pub(super) asleep: bool,
@@ -103,7 +103,7 @@ impl Detector {
         // Clocks that were not read stand where they stood.
         self.last = Observation {
             now,
-            // One that lags is no sleep once it is right again.
+            // A boot clock that lagged and catches up is no sleep of the machine.
             boot: observation
                 .boot
                 .max(self.last.boot.saturating_add(interval)),

@@ -60,7 +60,7 @@ impl Detector {
             .then_some(now.saturating_add((self.timeout / 64).saturating_mul(part).max(1)))
     }
 
-    /// The episode is over with the rest, and the next begins when the thread works.
+    /// The thread's rest ends this episode; the next one begins when the thread works again.
     pub(super) fn rests(
         &mut self,
         episode: Episode,

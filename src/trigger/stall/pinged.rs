@@ -29,12 +29,12 @@ impl Detector {
         })
     }
 
-    /// Returns true if the episode is a ping that was not missed, and now is over.
+    /// Returns true if the episode, of a thread that is pinged, has missed no beat and is no launch.
     pub(super) fn was_quick(&self, episode: &Episode, observation: &Observation) -> bool {
         observation.pinged.is_some() && !episode.missed && !episode.launch
     }
 
-    /// Returns true while nothing that was begun may become a stall.
+    /// Returns true while no launch is open and no episode has missed a beat.
     pub fn is_calm(&self) -> bool {
         self.episode
             .as_ref()

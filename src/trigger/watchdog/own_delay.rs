@@ -15,7 +15,7 @@ pub(super) struct OwnDelay<Delay> {
     last: u64,
     /// Time for which the watcher kept the watchdog.
     kept: u64,
-    /// The part of both that came before a sleep without a time-out, which is no turn's.
+    /// The part of `last + kept` from before a sleep without a time-out: it belongs to no turn.
     settled: u64,
     /// What the last observation knew.
     known: u64,
@@ -41,7 +41,8 @@ impl<Delay: Fn() -> u64> OwnDelay<Delay> {
     }
 
     pub fn at(&mut self, now: u64, due: Option<u64>) -> Option<u64> {
-        // Until then at most a millisecond an observation stays unread. One that was woken may be late by any time.
+        // Between two reads, at most a millisecond of delay per observation goes unnoticed. An observation that follows a
+        // wake-up has no due time, so its lateness is unknown.
         let late = due.is_none_or(|due| now > due.saturating_add(1_000_000));
         if !self.is_fresh && (late || now.saturating_sub(self.read) >= OWN_PERIOD) {
             self.read = now;

@@ -16,7 +16,7 @@ pub struct Subject {
     pub name: Option<Arc<str>>,
     /// Its number in its pool; 0 for a thread of its own.
     pub number: u32,
-    /// True if a launch that ends in its stall ended `stalled`.
+    /// True if a launch that ends during a stall of this thread is recorded as `stalled`.
     pub essential: bool,
     /// Counts of the threads of its pool, when it stalled: all, those at rest, those in a stall.
     pub pool: [u64; 3],

@@ -38,7 +38,7 @@ pub(crate) struct Tree<'a> {
 #[derive(Default)]
 struct Scopes {
     all: Vec<Scope>,
-    /// True if some entry is of a type: of line tables alone none is.
+    /// True if some entry is a base type; units that have line tables alone have none.
     has_types: bool,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Trees<'a> {
         }
     }
 
-    /// The scope around an entry; within, `None` without one.
+    /// The scope around an entry: `None` if its unit cannot be read, `Some(None)` if no scope is around it.
     pub(super) fn scope_of(&mut self, entry: Entry) -> Option<Option<(Entry, gimli::DwTag)>> {
         let tree = self.unit(entry.unit)?;
         let scopes = &tree.scopes().all;
@@ -173,14 +173,14 @@ impl<'a> Trees<'a> {
         Some((found, read))
     }
 
-    /// The classes whose innermost function, class or namespace is that of `entry`.
+    /// The classes that lie directly in the same function, class or namespace as `entry`.
     pub(super) fn classes_beside(&mut self, entry: Entry) -> Option<Vec<Entry>> {
         let around = self.scope_of(entry)?.map(|(scope, _)| scope.at.0);
         let tree = self.unit(entry.unit)?;
         let scopes = &tree.scopes().all;
-        let is_function = |tag| matches!(tag, gimli::DW_TAG_namespace | gimli::DW_TAG_subprogram);
+        let is_class = |tag| !matches!(tag, gimli::DW_TAG_namespace | gimli::DW_TAG_subprogram);
         let beside = scopes.iter().filter(|scope| {
-            !is_function(scope.tag) && scope.around.map(|at| scopes[at].begin) == around
+            is_class(scope.tag) && scope.around.map(|at| scopes[at].begin) == around
         });
         Some(
             beside
