@@ -110,7 +110,7 @@ impl Pinger {
             return;
         }
         self.due = now.saturating_add(self.period);
-        let rested = self.rest.ping(progress, place(watched));
+        let rested = self.rest.ping(progress, || place(watched));
         let sleeps =
             |now: &ThreadProgress| !now.running || rested.is_some_and(|then| has_stood(then, *now));
         self.slept = progress.filter(sleeps);

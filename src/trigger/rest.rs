@@ -50,9 +50,13 @@ impl Rest {
         rests
     }
 
-    /// The thread is pinged now, while it sleeps in this place. Returns its counters since it rested, if it did until now.
-    pub fn ping(&mut self, now: Option<ThreadProgress>, place: Place) -> Option<ThreadProgress> {
-        self.pinged = now.map(|now| (now, place));
+    /// The thread is pinged now, while it may sleep in `place`. Returns its counters since it rested, if it did until now.
+    pub fn ping(
+        &mut self,
+        now: Option<ThreadProgress>,
+        place: impl FnOnce() -> Place,
+    ) -> Option<ThreadProgress> {
+        self.pinged = now.map(|now| (now, if now.running { None } else { place() }));
         self.since.take()
     }
 }
@@ -84,7 +88,7 @@ mod tests {
         }
 
         fn ping(&mut self) {
-            self.rest.ping(Some(self.now), self.place);
+            self.rest.ping(Some(self.now), || self.place);
         }
 
         /// Runs `slices` times, then sleeps in this place.
