@@ -8,14 +8,14 @@ use crate::platform::atomic::Atomic;
 /// Slots for `COUNT` names, each with a record.
 ///
 /// The first names claim slots in order, each by one compare-and-exchange. A removed name keeps its slot, with an empty
-/// record, until all slots are taken and another name needs one. One thread at a time gives an empty slot to another
+/// record, until all slots are taken and another name needs one. One thread at a time assigns an empty slot to another
 /// name, so that no name has two slots. The name of a slot changes only while its cell is claimed, and each writer of
 /// the cell checks the name after it has claimed the cell: a write for the old name never changes the record of the new
 /// one. Readers use the records alone.
 #[derive(Debug)]
 pub(super) struct Slots<const COUNT: usize, const N: usize, A = AtomicU64> {
     slots: [Slot<N, A>; COUNT],
-    /// 1 while a thread gives a slot to another name.
+    /// 1 while a thread assigns a slot to another name.
     reusing: A,
 }
 

@@ -38,7 +38,7 @@ pub struct Thrown<'a> {
     pub reason: Option<&'a CStr>,
     /// The return addresses of its first throw, innermost first; none where that is unknown.
     pub stack: &'a [u64],
-    /// The index before which addresses were left out of the stack, and their count.
+    /// The index before which addresses were omitted from the stack, and their count.
     pub omitted: Option<(usize, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! The rules on names, for both engines: which are half of one, and whether two mean one function; and those that were made.
+//! Rules on names, for both engines: which are incomplete, and which two mean one function. And a store of names, each made once.
 
 use std::borrow::Cow;
 use std::sync::Arc;
