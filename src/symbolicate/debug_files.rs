@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::FxHashMap;
 
 use super::Error;
-use super::debug_info::debug_file::{DebugFileOptions, Learned};
+use super::debug_info::debug_file::DebugFileOptions;
+use super::debug_info::learned::Learned;
 use super::files::apple_places::ApplePlaces;
 use super::files::cache::Cache;
 use super::files::debug_map;

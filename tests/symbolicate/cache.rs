@@ -684,3 +684,38 @@ fn a_file_that_is_closed_again_and_again_has_a_table_in_the_end() {
     let tables = tables.filter(|entry| entry.path().extension().is_some_and(|end| end == "table"));
     assert_eq!(tables.count(), 2);
 }
+
+/// The time that look-ups took is added up over runs, until there is a table.
+#[test]
+fn look_ups_of_several_runs_count_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = |ending: &str| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder.path()).unwrap().flatten();
+        let paths = entries.map(|entry| entry.path());
+        paths
+            .filter(|path| path.extension().is_some_and(|end| end == ending))
+            .collect()
+    };
+    let run = |count| {
+        answers(
+            &symbolicator(Some(Cache::new(folder.path()))),
+            &addresses(count),
+        )
+    };
+    let mut before = 0;
+    for _ in 0..3 {
+        // Too few for a table, however long they take.
+        run(4);
+        let [spent] = &files("spent")[..] else {
+            panic!("no time is kept");
+        };
+        let bytes = std::fs::read(spent).unwrap();
+        let nanos = u64::from_le_bytes(*bytes.last_chunk().unwrap());
+        assert!(nanos > before, "{nanos} after {before}");
+        before = nanos;
+    }
+    while files("table").is_empty() {
+        run(12);
+    }
+    assert_eq!(files("spent"), [""; 0].map(PathBuf::from));
+}

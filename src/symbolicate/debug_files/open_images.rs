@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
 
-use crate::symbolicate::debug_info::debug_file::Learned;
+use crate::symbolicate::debug_info::learned::Learned;
 use crate::symbolicate::image_files::ImageFiles;
 
 /// Memory that open images may take, roughly, besides what is mapped of their files. A file that is mapped needs no

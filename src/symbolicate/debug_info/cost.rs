@@ -13,11 +13,20 @@ const MEASURED_OF: u32 = 13;
 const MAKING_PER_BYTE: Duration = Duration::from_nanos(70);
 const MAKING_PER_BYTE_OF_LINES: Duration = Duration::from_nanos(60);
 
+/// Look-ups that took less than one part in so many of the time to make a table are not kept for later processes: to open
+/// the table takes about as long.
+const KEPT_PART: u32 = 128;
+
 /// The look-ups so far.
 #[derive(Debug, Default)]
 pub(crate) struct Cost {
     answers: u32,
+    /// With those of earlier processes.
     spent: Duration,
+    /// How much of that is kept for later processes.
+    kept: Duration,
+    /// Time to make the table.
+    making: Duration,
 }
 
 /// A look-up that is under way.
@@ -48,14 +57,41 @@ impl Cost {
         }
     }
 
-    /// Returns true if the table of a file with so many bytes of `.debug_info` and `.debug_line` costs no more than its
-    /// look-ups have so far, if each of so many runs has as many of them.
-    pub(crate) fn pays_for_table(&self, runs: u32, info: usize, lines: usize) -> bool {
+    /// Of a file whose look-ups took so long in earlier processes.
+    pub(crate) fn of_earlier_runs(spent: Duration) -> Cost {
+        Cost {
+            spent,
+            kept: spent,
+            ..Cost::default()
+        }
+    }
+
+    /// Returns true if nothing is known of look-ups yet.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.spent.is_zero()
+    }
+
+    /// Sets what a table is made of: bytes of `.debug_info` and of `.debug_line`.
+    pub(crate) fn table_is_made_of(&mut self, info: usize, lines: usize) {
         let time = |per_byte: Duration, bytes: usize| {
             per_byte.saturating_mul(u32::try_from(bytes).unwrap_or(u32::MAX))
         };
-        let making = time(MAKING_PER_BYTE, info) + time(MAKING_PER_BYTE_OF_LINES, lines);
-        self.answers > FEW_ANSWERS && self.spent.saturating_mul(runs) > making
+        self.making = time(MAKING_PER_BYTE, info) + time(MAKING_PER_BYTE_OF_LINES, lines);
+    }
+
+    /// Returns true if the table costs no more than the look-ups have so far, if each of so many runs has as many of them.
+    pub(crate) fn pays_for_table(&self, runs: u32) -> bool {
+        self.answers > FEW_ANSWERS && self.spent.saturating_mul(runs) > self.making
+    }
+
+    /// Returns the time that is to be kept for later processes, if it is much more than is kept. It is kept then.
+    pub(crate) fn to_keep(&mut self) -> Option<Duration> {
+        let more = self.spent.saturating_sub(self.kept);
+        if more <= self.making / KEPT_PART {
+            return None;
+        }
+        self.kept = self.spent;
+        Some(self.spent)
     }
 }
 
@@ -81,8 +117,30 @@ mod tests {
             (u32::MAX, long, usize::MAX, 0, false),
             (u32::MAX, long, 0, usize::MAX, false),
         ] {
-            let found = Cost { answers, spent }.pays_for_table(1, info, lines);
+            let mut cost = Cost::of_earlier_runs(spent);
+            cost.answers = answers;
+            cost.table_is_made_of(info, lines);
+            let found = cost.pays_for_table(1);
             assert_eq!(found, expected, "{answers} {spent:?} {info} {lines}");
+        }
+    }
+
+    #[test]
+    fn look_ups_of_several_processes_add_up() {
+        let mut kept = Duration::ZERO;
+        for run in 0.. {
+            let mut cost = Cost::of_earlier_runs(kept);
+            cost.table_is_made_of(100 << 20, 0);
+            cost.answers = FEW_ANSWERS + 1;
+            cost.spent += cost.making / 20;
+            assert_eq!(cost.pays_for_table(3), run >= 6, "{run}");
+            if cost.pays_for_table(3) {
+                break;
+            }
+            kept = cost.to_keep().expect("a twentieth is worth it");
+            assert_eq!(cost.to_keep(), None);
+            cost.spent += cost.making / 200;
+            assert_eq!(cost.to_keep(), None);
         }
     }
 

@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use super::convert::{NoTable, convert};
-use super::cost::Cost;
 use super::direct::Direct;
 use super::dwarf::DwarfSections;
-use super::guard::Guard;
+use super::learned::Learned;
 use super::names::{self, KnownNames};
 use super::sums::SourceSums;
 use super::symbols::{self, ObjectSymbols};
@@ -64,22 +63,6 @@ pub(crate) struct DebugFileOptions {
     pub making: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
-/// What was learned of a file: it is still known when the file was closed and is opened again.
-#[derive(Debug, Default)]
-pub(crate) struct Learned {
-    /// That of the addresses looked up in its DWARF so far.
-    cost: Cost,
-    /// True once the table of the whole file was begun, or cannot be made.
-    settled: bool,
-    /// The reason why it can't be made.
-    pub no_table: Option<String>,
-    /// The units of a file that was closed for want of room that were checked: half of the work of reading them.
-    guard: Guard,
-    /// The table of a file that was closed for want of room, and the count of its units with damaged lines. It lies in a
-    /// file without a name.
-    table: Option<(SharedBytes, usize)>,
-}
-
 /// The DWARF as far as it was read.
 #[derive(Default)]
 struct DwarfState {
@@ -110,27 +93,11 @@ impl DebugFile {
         options: Arc<DebugFileOptions>,
         learned: Arc<Mutex<Learned>>,
     ) -> DebugFile {
-        let full_table = OnceLock::new();
         // No table has the texts of a map.
-        let cache = options.cache.as_ref().filter(|_| map.is_none());
-        let kept = lock(&learned).table.clone().filter(|_| map.is_none());
-        if let Some((bytes, damaged)) = kept {
-            let table = FullTable::new(bytes, damaged, object.base);
-            if let Some(table) = table {
-                full_table.get_or_init(|| table);
-            }
-        } else if let Some(cache) = cache.filter(|_| Cache::is_worth_it(&object))
-            && let Some(bytes) = cache.load(&object)
-            && let Some(table) = FullTable::new(bytes, 0, object.base)
-        {
-            let _ = full_table.set(table);
-        } else if let Some(cache) = cache.filter(|_| Cache::is_worth_it(&object))
-            && let Some(reason) = cache.load_reason(&object)
-        {
-            let mut learned = lock(&learned);
-            learned.settled = true;
-            learned.no_table = Some(reason);
-        }
+        let table = match map {
+            Some(_) => None,
+            None => lock(&learned).opened(&object, options.cache.as_ref()),
+        };
         DebugFile {
             inner: Arc::new(Inner {
                 object,
@@ -141,7 +108,7 @@ impl DebugFile {
                 learned,
                 symbols: OnceLock::new(),
                 packed_symbols: OnceLock::new(),
-                full_table,
+                full_table: table.map_or_else(OnceLock::new, OnceLock::from),
                 sums: OnceLock::new(),
                 stop: AtomicBool::new(false),
                 is_wanted_again: AtomicBool::new(false),
@@ -255,27 +222,18 @@ impl Drop for DebugFile {
 }
 
 impl Drop for Inner {
-    /// Keeps what is known of a file that may be opened again. Its table goes to a file without a name: a process has no
-    /// room for all tables.
+    /// Keeps what is known of a file that may be opened again, by this process or by the next.
     fn drop(&mut self) {
+        let mut learned = lock(&self.learned);
+        learned.keep_cost(&self.object, self.options.cache.as_ref());
         if !self.is_wanted_again.load(Ordering::Relaxed) {
             return;
         }
-        let mut learned = lock(&self.learned);
         let dwarf = self.dwarf.get_mut();
         let direct = dwarf.unwrap_or_else(PoisonError::into_inner).direct.take();
         learned.guard = direct.and_then(Direct::into_guard).unwrap_or_default();
-        let Some(table) = self.full_table.get() else {
-            return;
-        };
-        if learned.table.is_none() {
-            let aside = table.bytes().aside();
-            learned.table = aside.map(|bytes| (bytes, table.damaged));
-        }
-        match &learned.table {
-            Some((bytes, _)) => bytes.let_go(),
-            // It is lost with the file: the next opening may make it again.
-            None => learned.settled = false,
+        if let Some(table) = self.full_table.get() {
+            learned.put_aside(table);
         }
     }
 }
@@ -358,8 +316,14 @@ impl Inner {
             let sup = self.sup.as_ref().and_then(DwarfSections::load);
             let sup = sup.map(Arc::new);
             let own = dwarf.sections.as_ref();
-            let guard = std::mem::take(&mut lock(&self.learned).guard);
+            let mut learned = lock(&self.learned);
+            let guard = std::mem::take(&mut learned.guard);
             dwarf.direct = own.map(|own| Direct::new(&self.object, own, sup.as_ref(), guard));
+            if let Some(own) = &dwarf.sections {
+                learned
+                    .cost
+                    .table_is_made_of(own.info_len(), own.lines_len());
+            }
             if let Some(direct) = &mut dwarf.direct {
                 direct.is_anywhere = self.options.search;
                 direct.map.clone_from(&self.map);
@@ -369,12 +333,11 @@ impl Inner {
         let answer = self.answer(&mut dwarf, svma);
         let mut learned = lock(&self.learned);
         learned.cost.end(begun);
-        let (Some(direct), Some(sections)) = (&dwarf.direct, &dwarf.sections) else {
+        let Some(direct) = &dwarf.direct else {
             return (answer, false);
         };
         let runs = self.options.cache.as_ref().map_or(1, |_| RUNS);
-        let (info, lines) = (sections.info_len(), sections.lines_len());
-        let is_worth_it = !learned.settled && learned.cost.pays_for_table(runs, info, lines);
+        let is_worth_it = !learned.settled && learned.cost.pays_for_table(runs);
         let refused = if direct.is_partial {
             Some(NoTable::OtherFiles)
         } else {

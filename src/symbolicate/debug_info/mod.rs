@@ -9,6 +9,7 @@ pub(super) mod dwarf;
 pub(super) mod full_names;
 pub(super) mod guard;
 pub(super) mod instructions;
+pub(super) mod learned;
 pub(super) mod lines;
 pub(super) mod names;
 pub(super) mod roots;
