@@ -25,7 +25,7 @@ use super::image_files::ImageFiles;
 use super::lock;
 use crate::report::model::Image;
 pub(crate) use open_images::ImageKey;
-use open_images::{KNOWN_IMAGES, OpenImages, WEIGH_EVERY};
+use open_images::OpenImages;
 
 /// Most images of a folder whose symbols are searched for a debug map.
 const MOST_BARE: usize = 16;
@@ -98,12 +98,6 @@ impl DebugFiles {
     /// Creates a set that searches the system's files alone: its libraries, by an image's own path, and on Linux
     /// `/usr/lib/debug`.
     pub fn new() -> DebugFiles {
-        let open = OpenImages {
-            images: FxHashMap::default(),
-            clock: 0,
-            limit: usize::MAX,
-            learned: FxHashMap::default(),
-        };
         DebugFiles {
             index: BTreeMap::new(),
             names: FxHashMap::default(),
@@ -112,7 +106,7 @@ impl DebugFiles {
             given: Vec::new(),
             apple: ApplePlaces::default(),
             follow_links: false,
-            open: Mutex::new(open),
+            open: Mutex::new(OpenImages::new()),
             options: Arc::new(DebugFileOptions {
                 jobs: 1,
                 cache: None,
@@ -176,7 +170,7 @@ impl DebugFiles {
         self
     }
 
-    /// Sets the number of images to keep open at most; no limit by default. Their memory is limited, too: some 256
+    /// Sets the number of images to keep open at most; no limit by default. Their memory is limited, too: some 128
     /// MB, besides mapped files. The least recently used image is closed first.
     #[must_use]
     pub fn limit(self, images: usize) -> DebugFiles {
@@ -240,7 +234,7 @@ impl DebugFiles {
             added.damaged.extend(debug_map::hint(path));
         }
         self.given.push(path.to_owned());
-        lock(&self.open).images.clear();
+        lock(&self.open).clear();
         Ok(added)
     }
 
@@ -364,27 +358,16 @@ impl DebugFiles {
     /// `build` is that of the system that it ran on.
     pub(crate) fn find(&self, image: &Image, build: Option<&str>) -> Option<Arc<ImageFiles>> {
         let key = DebugFiles::key(image);
-        {
-            let mut open = lock(&self.open);
-            open.clock += 1;
-            let clock = open.clock;
-            if clock.is_multiple_of(WEIGH_EVERY) {
-                open.make_room(&key);
-            }
-            if let Some((files, used)) = open.images.get_mut(&key) {
-                *used = clock;
-                return files.clone();
-            }
+        if let Some(files) = lock(&self.open).of(&key) {
+            return files;
         }
         // Without the lock: opening may take a while, and another thread may want another image.
         let files = self.open_image(image, build).map(Arc::new);
-        let mut open = lock(&self.open);
-        let clock = open.clock;
-        let entry = open.images.entry(key.clone());
-        let files = entry.or_insert((files, clock)).0.clone();
-        if open.images.len() > open.limit.min(KNOWN_IMAGES) {
-            open.make_room(&key);
-        }
-        files
+        lock(&self.open).add(&key, files)
+    }
+
+    /// Closes other images if there is no room for what was read of this one.
+    pub(crate) fn weigh(&self, image: &Image) {
+        lock(&self.open).weigh(&DebugFiles::key(image));
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Wanted {
     index: FxHashMap<ImageKey, usize>,
     images: Vec<WantedImage>,
     frames: usize,
+    /// True if more reports follow: as many again, as far as anyone knows.
+    pub more: bool,
 }
 
 /// The addresses in one image.
@@ -84,27 +86,31 @@ impl Wanted {
     }
 
     /// Looks up all addresses in one of the images; in order of address, as units of a file lie.
-    pub(crate) fn find(&self, files: &DebugFiles, image: usize) -> FoundImage {
+    pub(crate) fn find(&self, all: &DebugFiles, image: usize) -> FoundImage {
         let WantedImage {
             image,
             build,
             addresses,
         } = &self.images[image];
-        let found = files.find(image, build.as_deref());
+        let found = all.find(image, build.as_deref());
         let found = found.map(|files| {
             let svma = |&(distance, stated)| files.place(stated).wrapping_add(distance);
             let mut addresses: Vec<u64> = addresses.iter().map(svma).collect();
             addresses.sort_unstable();
             addresses.dedup();
+            files.make_tables(if self.more { 2 } else { 1 });
             let answer = |&svma: &u64| {
                 let answer = files.lookup(svma);
                 (svma, answer.map(|answer| answer.into_owned()))
             };
+            let answers = addresses.iter().map(answer).collect();
+            files.let_go();
             Arc::new(GatheredImage {
-                answers: addresses.iter().map(answer).collect(),
+                answers,
                 facts: Facts::of(&files),
             })
         });
+        all.weigh(image);
         FoundImage(DebugFiles::key(image), found)
     }
 }

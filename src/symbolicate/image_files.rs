@@ -131,6 +131,16 @@ impl ImageFiles {
         self.files.first().is_some_and(DebugFile::has_table)
     }
 
+    /// Makes the tables that so many times the look-ups so far pay for, and waits for them.
+    pub(super) fn make_tables(&self, times: u32) {
+        self.files.iter().for_each(|file| file.make_table(times));
+    }
+
+    /// Notes that nothing is asked for a while.
+    pub(super) fn let_go(&self) {
+        self.files.iter().for_each(DebugFile::let_go);
+    }
+
     /// Notes that they are closed for want of room.
     pub(super) fn will_be_wanted(&self) {
         self.files.iter().for_each(DebugFile::will_be_wanted);

@@ -10,53 +10,117 @@ use crate::symbolicate::image_files::ImageFiles;
 
 /// Memory that open images may take, roughly, besides what is mapped of their files. A file that is mapped needs no
 /// descriptor.
-const OPEN_BYTES: usize = 256 << 20;
+const OPEN_BYTES: usize = 128 << 20;
 /// Most images that are remembered. Beyond this, those without a file are forgotten.
-pub(super) const KNOWN_IMAGES: usize = 1 << 14;
-/// Look-ups between two sums of the memory of open images, which grows with use.
-pub(super) const WEIGH_EVERY: u64 = 256;
+const KNOWN_IMAGES: usize = 1 << 14;
 
 /// Id (or hash of the text) and name of an image.
 pub(crate) type ImageKey = (Vec<u8>, String);
 
-/// The images in use, and when each was used last.
+/// The images in use.
 pub(super) struct OpenImages {
-    pub images: FxHashMap<ImageKey, OpenImage>,
-    pub clock: u64,
+    images: FxHashMap<ImageKey, OpenImage>,
+    /// Count of the uses so far.
+    clock: u64,
+    /// Sum of their weights.
+    bytes: usize,
     pub limit: usize,
     /// What is known of each file that was opened, by its path and id.
     pub learned: FxHashMap<(PathBuf, Vec<u8>), Arc<Mutex<Learned>>>,
 }
 
+struct OpenImage {
+    /// `None` if it has no file.
+    files: Option<Arc<ImageFiles>>,
+    /// When it was used last.
+    used: u64,
+    /// Bytes of memory that it took then.
+    weight: usize,
+}
+
 impl OpenImages {
+    pub(super) fn new() -> OpenImages {
+        OpenImages {
+            images: FxHashMap::default(),
+            clock: 0,
+            bytes: 0,
+            limit: usize::MAX,
+            learned: FxHashMap::default(),
+        }
+    }
+
+    /// Returns the files of an image that is known, and makes room for what was read of it since.
+    pub(super) fn of(&mut self, key: &ImageKey) -> Option<Option<Arc<ImageFiles>>> {
+        self.clock += 1;
+        let image = self.images.get_mut(key)?;
+        image.used = self.clock;
+        let files = image.files.clone();
+        self.weigh(key);
+        Some(files)
+    }
+
+    /// Adds an image, unless another thread has; returns its files.
+    pub(super) fn add(
+        &mut self,
+        key: &ImageKey,
+        files: Option<Arc<ImageFiles>>,
+    ) -> Option<Arc<ImageFiles>> {
+        let used = self.clock;
+        let image = self.images.entry(key.clone()).or_insert(OpenImage {
+            files,
+            used,
+            weight: 0,
+        });
+        let files = image.files.clone();
+        self.weigh(key);
+        files
+    }
+
+    /// Weighs an image that was read, which is in use, and closes others if there is no room for it.
+    pub(super) fn weigh(&mut self, key: &ImageKey) {
+        if let Some(image) = self.images.get_mut(key) {
+            self.bytes -= image.weight;
+            image.weight = image.files.as_ref().map_or(0, |files| files.weight());
+            self.bytes += image.weight;
+        }
+        let count = self.images.len();
+        if self.bytes > OPEN_BYTES || count > self.limit.min(KNOWN_IMAGES) {
+            self.make_room(key);
+        }
+    }
+
     /// Closes the least recently used images until the rest is within the limits, but never `keep`. Images without a
     /// table are closed first: they take more memory, and a table is made only after many look-ups.
-    pub(super) fn make_room(&mut self, keep: &ImageKey) {
+    fn make_room(&mut self, keep: &ImageKey) {
         if self.images.len() > KNOWN_IMAGES {
-            self.images.retain(|_, (files, _)| files.is_some());
+            self.images.retain(|_, image| image.files.is_some());
         }
-        let is_open = |(key, (files, used)): (&ImageKey, &OpenImage)| {
-            let files = files.as_ref()?;
-            Some((files.has_table(), *used, files.weight(), key.clone()))
+        let is_open = |(key, image): (&ImageKey, &OpenImage)| {
+            let files = image.files.as_ref()?;
+            Some((files.has_table(), image.used, key.clone()))
         };
         let mut open: Vec<_> = self.images.iter().filter_map(is_open).collect();
         open.sort_unstable();
         let mut count = open.len();
-        let mut bytes: usize = open.iter().map(|(_, _, weight, _)| weight).sum();
-        for (_, _, weight, key) in open {
-            if count <= self.limit && bytes <= OPEN_BYTES {
+        for (_, _, key) in open {
+            if count <= self.limit && self.bytes <= OPEN_BYTES {
                 return;
             }
-            if key != *keep {
-                if let Some((Some(files), _)) = self.images.remove(&key) {
+            if key != *keep
+                && let Some(image) = self.images.remove(&key)
+            {
+                self.bytes -= image.weight;
+                count -= 1;
+                if let Some(files) = image.files {
                     files.will_be_wanted();
                 }
-                count -= 1;
-                bytes = bytes.saturating_sub(weight);
             }
         }
     }
-}
 
-/// An image's files (`None` if it has no file), and when they were used last.
-pub(super) type OpenImage = (Option<Arc<ImageFiles>>, u64);
+    /// Closes all.
+    pub(super) fn clear(&mut self) {
+        self.images.clear();
+        self.bytes = 0;
+    }
+}

@@ -79,13 +79,13 @@ impl Cost {
         self.making = time(MAKING_PER_BYTE, info) + time(MAKING_PER_BYTE_OF_LINES, lines);
     }
 
-    /// Returns true if the table costs no more than the look-ups have so far, if each of so many runs has as many of them.
-    pub(crate) fn pays_for_table(&self, runs: u32) -> bool {
-        self.answers > FEW_ANSWERS && self.spent.saturating_mul(runs) > self.making
+    /// Returns true if the table costs no more than so many times the look-ups so far.
+    pub(crate) fn pays_for_table(&self, times: u32) -> bool {
+        self.answers > FEW_ANSWERS && self.spent.saturating_mul(times) > self.making
     }
 
     /// Returns the time that is to be kept for later processes, if it is much more than is kept. It is kept then.
-    pub(crate) fn to_keep(&mut self) -> Option<Duration> {
+    pub(crate) fn take_unkept(&mut self) -> Option<Duration> {
         let more = self.spent.saturating_sub(self.kept);
         if more <= self.making / KEPT_PART {
             return None;
@@ -137,10 +137,10 @@ mod tests {
             if cost.pays_for_table(3) {
                 break;
             }
-            kept = cost.to_keep().expect("a twentieth is worth it");
-            assert_eq!(cost.to_keep(), None);
+            kept = cost.take_unkept().expect("a twentieth is worth it");
+            assert_eq!(cost.take_unkept(), None);
             cost.spent += cost.making / 200;
-            assert_eq!(cost.to_keep(), None);
+            assert_eq!(cost.take_unkept(), None);
         }
     }
 

@@ -2,7 +2,7 @@
 //! the whole file.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use super::convert::{NoTable, convert};
@@ -167,6 +167,14 @@ impl DebugFile {
         self.inner.is_wanted_again.store(true, Ordering::Relaxed);
     }
 
+    /// Notes that nothing is asked for a while: what is mapped need not stay in memory.
+    pub(crate) fn let_go(&self) {
+        self.inner.object.bytes.let_go();
+        if let Some(table) = self.inner.full_table.get() {
+            table.bytes().let_go();
+        }
+    }
+
     /// Returns true if its answers come from the table of the whole file, in less than a microsecond each.
     pub(crate) fn has_table(&self) -> bool {
         self.inner.full_table.get().is_some()
@@ -181,19 +189,35 @@ impl DebugFile {
         }
         let (answer, is_worth_it) = inner.lookup_directly(svma);
         if is_worth_it {
-            self.build_table();
+            self.begin_table();
         }
         answer
     }
 
     /// Begins to make the table of the whole file; a later look-up asks again where another file's is being made.
-    fn build_table(&self) {
-        let mut making = lock(&self.inner.options.making);
-        if let Some(before) = making.take_if(|before| before.is_finished()) {
-            // The next thread takes over the memory of the one that has ended.
-            let _ = before.join();
+    fn begin_table(&self) {
+        let Ok(mut making) = self.inner.options.making.try_lock() else {
+            return;
+        };
+        if making.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.begin_after(&mut making);
         }
-        if making.is_some() || std::mem::replace(&mut lock(&self.inner.learned).settled, true) {
+    }
+
+    /// Makes the table of the whole file now if so many times the look-ups so far pay for it. For one who is about to look up
+    /// many addresses.
+    pub(crate) fn make_table(&self, times: u32) {
+        if self.inner.wants_table(times) {
+            let mut making = lock(&self.inner.options.making);
+            self.begin_after(&mut making);
+            let _ = making.take().map(JoinHandle::join);
+        }
+    }
+
+    /// Begins to make the table once the one before is made: the thread takes over its memory.
+    fn begin_after(&self, making: &mut Option<JoinHandle<()>>) {
+        let _ = making.take().map(JoinHandle::join);
+        if std::mem::replace(&mut lock(&self.inner.learned).settled, true) {
             return;
         }
         let inner = self.inner.clone();
@@ -241,7 +265,7 @@ impl Drop for Inner {
 impl Inner {
     /// Makes the table of the whole file, and keeps it for the next process, too, or the reason why it can't be made.
     fn build_table(&self) {
-        let Some(sections) = lock(&self.dwarf).sections.clone() else {
+        let Some(sections) = self.begun().sections.clone() else {
             return;
         };
         match convert(&self.object, &sections, self.symbols(), &self.stop) {
@@ -269,7 +293,10 @@ impl Inner {
         if let Some(cache) = self.options.cache.as_ref().filter(worth_it) {
             cache.store(&self.object, &table);
         }
-        let table = FullTable::new(SharedBytes::from(table), damaged, self.object.base)?;
+        let bytes = SharedBytes::from(table);
+        // A process has no room for all tables.
+        let bytes = bytes.aside().unwrap_or(bytes);
+        let table = FullTable::new(bytes, damaged, self.object.base)?;
         self.full_table.set(table).ok()?;
         let mut dwarf = lock(&self.dwarf);
         dwarf.direct = None;
@@ -304,50 +331,61 @@ impl Inner {
         work(self.symbols(), &mut dwarf.names)
     }
 
+    /// The DWARF, once it is begun to be read.
+    fn begun(&self) -> MutexGuard<'_, DwarfState> {
+        let mut dwarf = lock(&self.dwarf);
+        if self.full_table.get().is_some() || std::mem::replace(&mut dwarf.began, true) {
+            return dwarf;
+        }
+        dwarf.sections = DwarfSections::load(&self.object).map(Arc::new);
+        let sup = self.sup.as_ref().and_then(DwarfSections::load);
+        let sup = sup.map(Arc::new);
+        if let Some(own) = &dwarf.sections {
+            let mut learned = lock(&self.learned);
+            let (info, lines) = (own.info_len(), own.lines_len());
+            learned.cost.table_is_made_of(info, lines);
+            let guard = std::mem::take(&mut learned.guard);
+            let mut direct = Direct::new(&self.object, own, sup.as_ref(), guard);
+            direct.is_anywhere = self.options.search;
+            direct.map.clone_from(&self.map);
+            dwarf.direct = Some(direct);
+        }
+        self.object.bytes.let_go();
+        dwarf
+    }
+
     /// The answer straight from DWARF and symbols, and whether the table of the whole file is worth it now.
     fn lookup_directly(&self, svma: u64) -> (Option<Resolved>, bool) {
-        let mut dwarf = lock(&self.dwarf);
+        let begun = lock(&self.learned).cost.begin();
+        let mut dwarf = self.begun();
         if let Some(table) = self.full_table.get() {
             return (table.lookup(svma), false); // made while this thread waited
         }
-        let begun = lock(&self.learned).cost.begin();
-        if !std::mem::replace(&mut dwarf.began, true) {
-            dwarf.sections = DwarfSections::load(&self.object).map(Arc::new);
-            let sup = self.sup.as_ref().and_then(DwarfSections::load);
-            let sup = sup.map(Arc::new);
-            let own = dwarf.sections.as_ref();
-            let mut learned = lock(&self.learned);
-            let guard = std::mem::take(&mut learned.guard);
-            dwarf.direct = own.map(|own| Direct::new(&self.object, own, sup.as_ref(), guard));
-            if let Some(own) = &dwarf.sections {
-                learned
-                    .cost
-                    .table_is_made_of(own.info_len(), own.lines_len());
-            }
-            if let Some(direct) = &mut dwarf.direct {
-                direct.is_anywhere = self.options.search;
-                direct.map.clone_from(&self.map);
-            }
-            self.object.bytes.let_go();
-        }
         let answer = self.answer(&mut dwarf, svma);
-        let mut learned = lock(&self.learned);
-        learned.cost.end(begun);
-        let Some(direct) = &dwarf.direct else {
-            return (answer, false);
-        };
-        let runs = self.options.cache.as_ref().map_or(1, |_| RUNS);
-        let is_worth_it = !learned.settled && learned.cost.pays_for_table(runs);
-        let refused = if direct.is_partial {
-            Some(NoTable::OtherFiles)
-        } else {
-            self.map.as_ref().map(|_| NoTable::Hidden)
-        };
-        if is_worth_it && let Some(reason) = refused {
-            learned.settled = true;
-            learned.no_table = Some(reason.to_string());
+        drop(dwarf);
+        lock(&self.learned).cost.end(begun);
+        (answer, self.wants_table(1))
+    }
+
+    /// Returns true if so many times the look-ups so far pay for a table, and none was begun. Notes the reason where none
+    /// can be made.
+    fn wants_table(&self, times: u32) -> bool {
+        let times = times * self.options.cache.as_ref().map_or(1, |_| RUNS);
+        let pays = |learned: &Learned| !learned.settled && learned.cost.pays_for_table(times);
+        if !pays(&lock(&self.learned)) {
+            return false;
         }
-        (answer, is_worth_it && refused.is_none())
+        let is_partial = (self.begun().direct.as_ref()).map(|direct| direct.is_partial);
+        let reason = match (is_partial, &self.map) {
+            (None, _) => return false,
+            (Some(true), _) => NoTable::OtherFiles,
+            (_, Some(_)) => NoTable::Hidden,
+            _ => return true,
+        };
+        let mut learned = lock(&self.learned);
+        learned.settled = true;
+        learned.no_table = Some(reason.to_string());
+        false
     }
 
     fn answer(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {

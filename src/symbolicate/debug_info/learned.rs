@@ -49,8 +49,7 @@ impl Learned {
         None
     }
 
-    /// Keeps the table of a file that is closed for want of room. It goes to a file without a name: a process has no room
-    /// for all tables.
+    /// Keeps the table of a file that is closed for want of room, if it lies in a file.
     pub(super) fn put_aside(&mut self, table: &FullTable) {
         if self.table.is_none() {
             let aside = table.bytes().aside();
@@ -66,7 +65,7 @@ impl Learned {
     /// Keeps the time that look-ups took for the next process, if it is worth a file.
     pub(super) fn keep_cost(&mut self, object: &ObjectFile, cache: Option<&Cache>) {
         let cache = cache.filter(|_| Cache::is_worth_it(object) && !self.settled);
-        if let Some((cache, spent)) = cache.zip(self.cost.to_keep()) {
+        if let Some((cache, spent)) = cache.zip(self.cost.take_unkept()) {
             cache.store_spent(object, spent);
         }
     }
