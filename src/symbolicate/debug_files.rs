@@ -170,7 +170,7 @@ impl DebugFiles {
         self
     }
 
-    /// Sets the number of images to keep open at most; no limit by default. Their memory is limited, too: some 128
+    /// Sets the number of images to keep open at most; no limit by default. Their memory is limited, too: some 256
     /// MB, besides mapped files. The least recently used image is closed first.
     #[must_use]
     pub fn limit(self, images: usize) -> DebugFiles {
@@ -366,8 +366,8 @@ impl DebugFiles {
         lock(&self.open).add(&key, files)
     }
 
-    /// Closes other images if there is no room for what was read of this one.
-    pub(crate) fn weigh(&self, image: &Image) {
-        lock(&self.open).weigh(&DebugFiles::key(image));
+    /// Notes that a batch is done with an image, which is closed if there is no room for what was read of it.
+    pub(crate) fn is_done(&self, image: &Image) {
+        lock(&self.open).is_done(&DebugFiles::key(image));
     }
 }

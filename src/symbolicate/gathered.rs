@@ -110,7 +110,7 @@ impl Wanted {
                 facts: Facts::of(&files),
             })
         });
-        all.weigh(image);
+        all.is_done(image);
         FoundImage(DebugFiles::key(image), found)
     }
 }

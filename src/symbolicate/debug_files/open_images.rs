@@ -10,7 +10,11 @@ use crate::symbolicate::image_files::ImageFiles;
 
 /// Memory that open images may take, roughly, besides what is mapped of their files. A file that is mapped needs no
 /// descriptor.
-const OPEN_BYTES: usize = 128 << 20;
+const OPEN_BYTES: usize = 256 << 20;
+/// The same where a batch is done with one image after the other: no report waits for two of them.
+const BATCH_BYTES: usize = 128 << 20;
+/// Uses between two sums of the memory of open images, which grows with use.
+const WEIGH_EVERY: u64 = 256;
 /// Most images that are remembered. Beyond this, those without a file are forgotten.
 const KNOWN_IMAGES: usize = 1 << 14;
 
@@ -34,7 +38,7 @@ struct OpenImage {
     files: Option<Arc<ImageFiles>>,
     /// When it was used last.
     used: u64,
-    /// Bytes of memory that it took then.
+    /// Bytes of memory that it takes, as weighed last.
     weight: usize,
 }
 
@@ -49,14 +53,15 @@ impl OpenImages {
         }
     }
 
-    /// Returns the files of an image that is known, and makes room for what was read of it since.
+    /// Returns the files of an image that is known.
     pub(super) fn of(&mut self, key: &ImageKey) -> Option<Option<Arc<ImageFiles>>> {
         self.clock += 1;
+        if self.clock.is_multiple_of(WEIGH_EVERY) {
+            self.make_room(key);
+        }
         let image = self.images.get_mut(key)?;
         image.used = self.clock;
-        let files = image.files.clone();
-        self.weigh(key);
-        Some(files)
+        Some(image.files.clone())
     }
 
     /// Adds an image, unless another thread has; returns its files.
@@ -72,20 +77,33 @@ impl OpenImages {
             weight: 0,
         });
         let files = image.files.clone();
-        self.weigh(key);
+        if self.images.len() > self.limit.min(KNOWN_IMAGES) {
+            self.make_room(key);
+        }
         files
     }
 
-    /// Weighs an image that was read, which is in use, and closes others if there is no room for it.
-    pub(super) fn weigh(&mut self, key: &ImageKey) {
-        if let Some(image) = self.images.get_mut(key) {
-            self.bytes -= image.weight;
+    /// A batch is done with this image: it is closed if others have taken the room. They are wanted sooner, as the next
+    /// batch has them in much the same order.
+    pub(super) fn is_done(&mut self, key: &ImageKey) {
+        let Some(image) = self.images.get_mut(key) else {
+            return;
+        };
+        self.bytes -= std::mem::take(&mut image.weight);
+        if self.bytes > BATCH_BYTES {
+            self.close(key);
+        } else {
             image.weight = image.files.as_ref().map_or(0, |files| files.weight());
             self.bytes += image.weight;
         }
-        let count = self.images.len();
-        if self.bytes > OPEN_BYTES || count > self.limit.min(KNOWN_IMAGES) {
-            self.make_room(key);
+    }
+
+    fn close(&mut self, key: &ImageKey) {
+        if let Some(image) = self.images.remove(key) {
+            self.bytes -= image.weight;
+            if let Some(files) = image.files {
+                files.will_be_wanted();
+            }
         }
     }
 
@@ -95,25 +113,24 @@ impl OpenImages {
         if self.images.len() > KNOWN_IMAGES {
             self.images.retain(|_, image| image.files.is_some());
         }
-        let is_open = |(key, image): (&ImageKey, &OpenImage)| {
-            let files = image.files.as_ref()?;
-            Some((files.has_table(), image.used, key.clone()))
-        };
-        let mut open: Vec<_> = self.images.iter().filter_map(is_open).collect();
+        self.bytes = 0;
+        let mut open = Vec::new();
+        for (key, image) in &mut self.images {
+            if let Some(files) = &image.files {
+                image.weight = files.weight();
+                self.bytes += image.weight;
+                open.push((files.has_table(), image.used, key.clone()));
+            }
+        }
         open.sort_unstable();
         let mut count = open.len();
         for (_, _, key) in open {
             if count <= self.limit && self.bytes <= OPEN_BYTES {
                 return;
             }
-            if key != *keep
-                && let Some(image) = self.images.remove(&key)
-            {
-                self.bytes -= image.weight;
+            if key != *keep {
+                self.close(&key);
                 count -= 1;
-                if let Some(files) = image.files {
-                    files.will_be_wanted();
-                }
             }
         }
     }
