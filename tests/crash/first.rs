@@ -19,6 +19,10 @@ pub fn trials() -> Tests {
             "the_first_of_two_is_died_of_though_its_handler_of_before_takes_long",
             slow,
         ),
+        (
+            "the_first_is_died_of_though_another_handler_has_given_way_since",
+            further,
+        ),
         ("thirty_threads_that_crash_at_once_die_of_the_first", thirty),
     ])
 }
@@ -72,6 +76,25 @@ pub fn role(role: &str, folder: &Path) -> bool {
                 });
             });
         }
+        // Two more threads crash while the first one's handler takes its time: that of the second one has put the default
+        // action in place when the third one crashes. It is Rust's own.
+        "first_further" => {
+            // SAFETY: the handler calls what a handler may.
+            unsafe { libc::signal(libc::SIGSEGV, takes_long as *const () as libc::sighandler_t) };
+            let _monitor = install(folder);
+            std::thread::scope(|scope| {
+                scope.spawn(|| outer(Way::Null));
+                for after in [0, 300] {
+                    scope.spawn(move || {
+                        while !CALLED.load(Ordering::SeqCst) {
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
+                        std::thread::sleep(Duration::from_millis(after));
+                        outer(Way::Bus);
+                    });
+                }
+            });
+        }
         "first_thirty" => {
             let _monitor = install(folder);
             let ready = Barrier::new(THIRTY);
@@ -104,6 +127,13 @@ fn late() {
 
 fn slow() {
     let ended = play("first_slow");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let signal = ended.report().event.unwrap().signal.unwrap();
+    assert_eq!(signal.name, "SIGSEGV");
+}
+
+fn further() {
+    let ended = play("first_further");
     assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
     let signal = ended.report().event.unwrap().signal.unwrap();
     assert_eq!(signal.name, "SIGSEGV");

@@ -30,6 +30,14 @@ pub(super) const STATE_WORDS: usize = if cfg!(target_arch = "aarch64") {
 /// The flavour of `thread_get_state`: `ARM_THREAD_STATE64`, `x86_THREAD_STATE64`.
 const STATE_FLAVOR: i32 = if cfg!(target_arch = "aarch64") { 6 } else { 4 };
 
+/// Address range of the alternate stack that was set when the handler was entered: empty, as it is not known here.
+///
+/// # Safety
+/// - As for [`registers`].
+pub unsafe fn alternate_stack(_context: *const libc::ucontext_t) -> std::ops::Range<u64> {
+    0..0
+}
+
 /// The registers of an interrupted thread.
 ///
 /// # Safety

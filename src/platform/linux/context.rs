@@ -4,10 +4,25 @@
 //!
 //! Signal-safe throughout.
 
+use std::ops::Range;
 #[cfg(target_arch = "x86_64")]
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::platform::registers::{REGISTERS, here};
+
+/// Address range of the alternate stack that was set when the handler was entered; empty without one.
+///
+/// # Safety
+/// - As for [`registers`].
+pub unsafe fn alternate_stack(context: *const libc::ucontext_t) -> Range<u64> {
+    // SAFETY: the caller vouches for the context.
+    let stack = unsafe { &(*context).uc_stack };
+    let start = stack.ss_sp as u64;
+    match stack.ss_flags & libc::SS_DISABLE {
+        0 => start..start.saturating_add(stack.ss_size as u64),
+        _ => 0..0,
+    }
+}
 
 /// The registers of an interrupted thread.
 ///

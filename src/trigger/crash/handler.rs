@@ -248,8 +248,15 @@ impl Arrived {
                     if unsafe { self.call_previous() } {
                         return Then::Nothing;
                     }
-                    // It has decided: what it has put in place is what the signal goes to.
-                    then = Then::Decided;
+                    // It has decided: what it has put in place is what the signal goes to. That is not the default action
+                    // yet, of which the next thread would die before the first one does of its own signal.
+                    let dies = signals::is_default(self.signal);
+                    then = if dies && STATE.signal() != self.signal {
+                        let _ = signals::take_again(self.signal);
+                        Then::Default
+                    } else {
+                        Then::Decided
+                    };
                 }
                 CrashStage::Idle => {
                     // SAFETY: the caller vouches for what arrived.

@@ -1,5 +1,7 @@
 //! Signs that a process lives on after a crash that was reported: then the report is taken back.
 
+use std::ops::Range;
+
 use super::installed::installed;
 use super::shared::HandlerWatch;
 use super::state::{self, CrashOwner, CrashStage, STATE, SeenState};
@@ -9,7 +11,7 @@ use crate::platform::gauge::Blocked;
 use crate::platform::{entry, keeping_errno, signals};
 
 /// Code so near below a handler of ours on the stack was called while that one ran.
-const NEAR: usize = 64 << 10;
+const NEAR: u64 = 64 << 10;
 /// Period of the looks of [`LifeWatch`], nanoseconds.
 const POLL: u64 = 100_000_000;
 /// A process has survived a fault so long after the handler of that was left, nanoseconds.
@@ -22,11 +24,19 @@ const WAIT_STEPS: u32 = 500;
 /// Nanoseconds.
 const WAIT_STEP: i64 = 10_000_000;
 
+/// Returns the part of a stack on which the calls of a handler at `here` lie. An `alternate` stack may lie right above the
+/// thread's own, where the code lies that it has jumped to. Signal-safe.
+pub(super) fn calls_of(here: u64, alternate: &Range<u64>) -> Range<u64> {
+    let lowest = here.saturating_sub(NEAR - 1);
+    let is_alternate = alternate.contains(&here);
+    let bottom = if is_alternate { alternate.start } else { 0 };
+    lowest.max(bottom)..here
+}
+
 /// Returns true if the owner's code that stands at `sp` on its stack runs within the handler that it has called.
 /// Signal-safe.
 pub(super) fn is_in_handler(sp: usize) -> bool {
-    let is_below = (1..NEAR).contains(&(STATE.handler() as usize).saturating_sub(sp));
-    is_below || entry::is_on_handler_stack(sp)
+    STATE.calls().contains(&(sp as u64)) || entry::is_on_handler_stack(sp)
 }
 
 /// Returns true if the owner has left the handler that it has called; `None` where it runs, or cannot be looked at.
@@ -139,5 +149,19 @@ impl LifeWatch {
             goes_on(seen);
         }
         Some(POLL)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_a_handler_on_an_alternate_stack_lie_on_that_stack() {
+        let alternate = 0x10_0000..0x10_4000;
+        assert_eq!(calls_of(0x10_3000, &alternate), 0x10_0000..0x10_3000);
+        assert_eq!(calls_of(0x20_0000, &alternate).end, 0x20_0000);
+        assert!(calls_of(0x20_0000, &alternate).contains(&0x1f_f000));
+        assert!(!calls_of(0x20_0000, &(0..0)).contains(&0x1f_0000));
     }
 }

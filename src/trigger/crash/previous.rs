@@ -5,8 +5,8 @@ use std::ffi::c_void;
 
 use super::life;
 use super::state::{self, CrashOwner, CrashStage, STATE, SeenState};
-use crate::platform::ScarceStack;
 use crate::platform::signals::{self, Previous};
+use crate::platform::{ScarceStack, context};
 
 /// A signal, as the kernel gave it to the handler.
 #[derive(Clone, Copy)]
@@ -89,7 +89,10 @@ impl Arrived {
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
     unsafe fn call(&self) -> bool {
-        let _ = own().and_then(|seen| STATE.asks(seen, self.here as u64));
+        // SAFETY: the caller vouches for the context.
+        let alternate = unsafe { context::alternate_stack(self.frame.cast()) };
+        let calls = life::calls_of(self.here as u64, &alternate);
+        let _ = own().and_then(|seen| STATE.asks(seen, calls));
         // SAFETY: the caller vouches for what arrived.
         unsafe { self.call_previous() }
     }

@@ -13,6 +13,7 @@
 //!
 //! The word holds the process too: in a child of `fork` its parent's state is [`CrashStage::Off`].
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::platform::atomic::Atomic;
@@ -119,8 +120,9 @@ pub(super) struct CrashState<A = AtomicU64> {
     word: A,
     /// The signal, from `Writing` on.
     signal: A,
-    /// The stack address of the owner's handler, from `Asking` on.
+    /// The stack address of the owner's handler, and the lowest one of what it calls, from `Asking` on.
     handler: A,
+    bottom: A,
 }
 
 /// The state of this process.
@@ -128,6 +130,7 @@ pub(super) static STATE: CrashState = CrashState {
     word: AtomicU64::new(0),
     signal: AtomicU64::new(0),
     handler: AtomicU64::new(0),
+    bottom: AtomicU64::new(0),
 };
 
 /// All of these are signal-safe, and a transition gives `None` where it is not to be made from there, or where
@@ -181,12 +184,14 @@ impl<A: Atomic<Value = u64>> CrashState<A> {
         Some(writing)
     }
 
-    /// The report stands, and its owner, whose handler stands at `handler`, is about to call the one from before us.
-    pub fn asks(&self, seen: SeenState, handler: u64) -> Option<SeenState> {
+    /// The report stands, and its owner, whose handler has its calls on this part of a stack, is about to call the one from
+    /// before us.
+    pub fn asks(&self, seen: SeenState, calls: Range<u64>) -> Option<SeenState> {
         let from = [Writing, Dying];
         if from.contains(&seen.stage) {
             // Its owner alone stores here.
-            self.handler.store(handler, Ordering::Relaxed);
+            self.bottom.store(calls.start, Ordering::Relaxed);
+            self.handler.store(calls.end, Ordering::Relaxed);
         }
         self.go(seen, &from, seen.to(Asking, seen.owner))
     }
@@ -220,9 +225,9 @@ impl<A: Atomic<Value = u64>> CrashState<A> {
         self.signal.load(Ordering::Relaxed) as i32
     }
 
-    /// Place of the owner's handler, as [`CrashState::asks`] took it.
-    pub fn handler(&self) -> u64 {
-        self.handler.load(Ordering::Relaxed)
+    /// The part of a stack for the calls of the owner's handler, as [`CrashState::asks`] took it.
+    pub fn calls(&self) -> Range<u64> {
+        self.bottom.load(Ordering::Relaxed)..self.handler.load(Ordering::Relaxed)
     }
 }
 
@@ -254,6 +259,7 @@ mod model {
             word: Word::new(word),
             signal: Word::new(0),
             handler: Word::new(0),
+            bottom: Word::new(0),
         }
     }
 
@@ -299,7 +305,7 @@ mod model {
         fn survives(&self, seen: SeenState, by: CrashOwner) -> Option<SeenState> {
             self.state.survives(seen, by, || {
                 assert_eq!(self.state.signal() as u32, seen.owner.0);
-                assert!(seen.stage != Asking || self.state.handler() == u64::from(seen.owner.0));
+                assert!(seen.stage != Asking || self.state.calls().end == u64::from(seen.owner.0));
                 self.alone(|| {
                     assert_eq!(self.reports.fetch_sub(1, Ordering::SeqCst), 1);
                 });
@@ -318,7 +324,7 @@ mod model {
                         self.alone(|| {
                             assert_eq!(self.reports.fetch_add(1, Ordering::SeqCst), 0);
                         });
-                        let asking = self.state.asks(mine, owner.0.into());
+                        let asking = self.state.asks(mine, 0..owner.0.into());
                         let asking = asking.expect("no other leaves Writing");
                         match does {
                             Does::JumpsAway => {}

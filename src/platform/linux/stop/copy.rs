@@ -40,7 +40,7 @@ pub(super) unsafe fn stack(
     // is there for certain; on another stack the page of sp is.
     let same = own < sp && sp.saturating_sub(own) < (64 << 10);
     // SAFETY: the caller vouches for the context.
-    let alternate = unsafe { alternate(context) };
+    let alternate = unsafe { context::alternate_stack(context) };
     request.alternate = alternate.clone();
     if !alternate.contains(&sp) {
         request.parts[0] = copy_own(request, 0, lowest(sp, same), start);
@@ -71,20 +71,6 @@ fn lowest(sp: u64, mapped: bool) -> u64 {
     let red = sp.saturating_sub(RED_ZONE);
     let red = if mapped { red } else { red.max(sp & !4095) };
     red & !7
-}
-
-/// Address range of the alternate stack that was set when the handler was entered; empty without one.
-///
-/// # Safety
-/// - As for [`stack`].
-unsafe fn alternate(context: *const libc::ucontext_t) -> Range<u64> {
-    // SAFETY: the caller vouches for the context.
-    let stack = unsafe { &(*context).uc_stack };
-    let start = stack.ss_sp as u64;
-    match stack.ss_flags & libc::SS_DISABLE {
-        0 => start..start.saturating_add(stack.ss_size as u64),
-        _ => 0..0,
-    }
 }
 
 /// Distance below the end of an alternate stack within which the kernel's frame is searched for, bytes: the state of
