@@ -155,8 +155,8 @@ impl<'a> FullNames<'a> {
             .trees
             .scope_of(own)?
             .is_some_and(|(_, tag)| is_class(tag));
-        // `main`, and what is `extern "C"`.
-        if function.is_external && !is_method {
+        // `main`, what is `extern "C"`, and what no compiler mangles.
+        if function.is_external && !is_method || spelling::is_whole(plain) {
             return Some(plain.to_owned());
         }
         let mut name = self.scopes(own, depth + 1)?;

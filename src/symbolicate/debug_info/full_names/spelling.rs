@@ -113,6 +113,19 @@ fn arguments(text: &str) -> Option<(Vec<&str>, &str)> {
     None
 }
 
+/// Returns true for a name that is no part of a C++ one, though it is in a C++ file: methods of Objective-C, blocks, and the
+/// functions that compilers make for them and for global variables. In symbol tables they stand as they are.
+pub(super) fn is_whole(name: &str) -> bool {
+    let begins = [
+        "__copy_helper_block_",
+        "__destroy_helper_block_",
+        "__cxx_global_",
+        "_GLOBAL__",
+    ];
+    let has = ["-[", "+[", "_block_invoke"];
+    begins.iter().any(|begin| name.starts_with(begin)) || has.iter().any(|part| name.contains(part))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,6 +185,36 @@ mod tests {
             ("long int", "long int"),
         ] {
             assert_eq!(demangled_spelling(name), expected);
+        }
+    }
+
+    #[test]
+    fn methods_of_objective_c_and_blocks_are_no_part_of_a_cpp_name() {
+        for whole in [
+            "-[ArrayAdapter count]",
+            "+[Caches get:isolate:]",
+            "-[NSArray(Adapter) objectAtIndex:]",
+            "__36-[ArrayAdapter initWithJSObject:]_block_invoke",
+            "__main_block_invoke_2",
+            "__copy_helper_block_8_32s",
+            "__destroy_helper_block_8_32s",
+            "__cxx_global_var_init",
+            "__cxx_global_array_dtor",
+            "_GLOBAL__sub_I_main.mm",
+        ] {
+            assert!(is_whole(whole), "{whole}");
+        }
+        for part in [
+            "join_row",
+            "operator()",
+            "operator-",
+            "operator[]",
+            "operator+=",
+            "~Price",
+            "get<-1>",
+            "__static_initialization_and_destruction_0",
+        ] {
+            assert!(!is_whole(part), "{part}");
         }
     }
 }
