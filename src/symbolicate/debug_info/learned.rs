@@ -19,7 +19,7 @@ pub(crate) struct Learned {
     pub no_table: Option<String>,
     /// The units of a file that was closed for want of room that were checked: half of the work of reading them.
     pub guard: Guard,
-    /// The table of a file that was closed for want of room, and the count of its units with damaged lines. It lies in a
+    /// The table of a file that was closed for want of room, and the count of its units with damaged lines. It is a
     /// file without a name.
     table: Option<(SharedBytes, usize)>,
 }
@@ -49,7 +49,7 @@ impl Learned {
         None
     }
 
-    /// Keeps the table of a file that is closed for want of room, if it lies in a file.
+    /// Keeps the table of a file that is closed for want of room, if it is mapped or can be written to a file.
     pub(super) fn put_aside(&mut self, table: &FullTable) {
         if self.table.is_none() {
             let aside = table.bytes().aside();
