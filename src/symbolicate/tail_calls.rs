@@ -15,10 +15,10 @@ use crate::report::model::Image;
 /// Jumps from the function that was called to the one on the stack, at most.
 const MOST_JUMPS: usize = 4;
 /// Bytes of a function in which jumps are looked for.
-const MOST_BYTES: usize = 1 << 16;
+const MOST_BYTES: u64 = 1 << 16;
 /// Bytes that one search reads, and addresses that it looks up.
-const MOST_BYTES_IN_ALL: usize = 1 << 18;
-const MOST_LOOKUPS: usize = 128;
+const MOST_BYTES_IN_ALL: u64 = 1 << 18;
+const MOST_LOOKUPS: usize = 1 << 12;
 /// Searches of which the results are kept.
 const KEPT: usize = 1 << 14;
 
@@ -84,42 +84,40 @@ fn search(files: &ImageFiles, called: u64, entry: u64) -> TailCallers {
     }];
     let mut level = 0..1;
     for _ in 0..MOST_JUMPS {
-        let direct = level.clone().filter_map(|from| {
-            let jumps = search.jumps(reached[from].entry, Some(entry));
-            Some((from, unique(&jumps)?))
-        });
-        let direct: Vec<(usize, Option<u64>)> = direct.collect();
-        match direct[..] {
-            [] => {}
-            [(from, by)] => return frames(files, &reached, from, by),
-            // By which of them it came is not known; the first was called.
-            _ => return frames(files, &reached, 0, None),
+        let jumps: Vec<_> = level
+            .flat_map(|from| search.jumps(from, reached[from].entry))
+            .collect();
+        let mut direct = jumps.iter().filter(|jump| jump.target == entry);
+        if let Some(first) = direct.next() {
+            let others = || direct.clone();
+            let is_one_function = others().all(|jump| jump.from == first.from);
+            let by = others().next().is_none().then_some(first.at);
+            // By way of which of several functions it came is not known; the first was called.
+            let last = if is_one_function { first.from } else { 0 };
+            return frames(files, &reached, last, by);
         }
         let next = reached.len();
-        for from in level {
-            for jump in search.jumps(reached[from].entry, None) {
-                search.reach(&mut reached, next, from, jump);
-            }
+        for jump in jumps {
+            search.reach(&mut reached, next, jump);
         }
         level = next..reached.len();
     }
     None
 }
 
-/// The jump, of the only one; within, `None` of several.
-fn unique(jumps: &[(u64, u64)]) -> Option<Option<u64>> {
-    match jumps {
-        [] => None,
-        [(by, _)] => Some(Some(*by)),
-        _ => Some(None),
-    }
+/// What may be a jump from a function that was reached to another function.
+struct Jump {
+    /// Index of the function.
+    from: usize,
+    at: u64,
+    target: u64,
 }
 
 struct Search<'a> {
     files: &'a ImageFiles,
     instructions: &'a Instructions,
     /// Bytes and look-ups that are left.
-    bytes: usize,
+    bytes: u64,
     lookups: usize,
 }
 
@@ -130,40 +128,52 @@ impl Search<'_> {
         self.files.lookup(svma)?.entry
     }
 
-    /// The jumps of the function at `entry` to the beginnings of others, or of the one that is sought, with their targets.
-    fn jumps(&mut self, entry: u64, sought: Option<u64>) -> Vec<(u64, u64)> {
-        let mut found = Vec::new();
-        let length = MOST_BYTES.min(self.bytes);
-        self.bytes -= length;
-        for (at, target) in self.instructions.jumps(entry, length) {
-            if target == entry || sought.is_some_and(|sought| target != sought) {
-                continue;
-            }
-            if self.function_at(at) != Some(entry) {
-                break;
-            }
-            if sought.is_some() || self.function_at(target) == Some(target) {
-                found.push((at, target));
-            }
+    /// The bytes of the function at `entry`, as far as they are read.
+    fn length(&mut self, entry: u64) -> u64 {
+        let mut is_in = |length| self.function_at(entry.saturating_add(length)) == Some(entry);
+        let (mut inside, mut outside) = (0, 64);
+        while outside < MOST_BYTES && is_in(outside) {
+            (inside, outside) = (outside, outside * 2);
         }
-        found
+        while outside - inside > 1 {
+            let middle = inside.midpoint(outside);
+            *(if is_in(middle) {
+                &mut inside
+            } else {
+                &mut outside
+            }) = middle;
+        }
+        outside
     }
 
-    /// Adds the target of a jump, unless it is reached by fewer; of several jumps from one level none is known.
-    fn reach(&self, reached: &mut Vec<Reached>, next: usize, from: usize, jump: (u64, u64)) {
-        let (by, entry) = jump;
-        let known = reached.iter().position(|known| known.entry == entry);
-        match known {
-            Some(at) if at >= next => {
-                reached[at].by = None;
-                reached[at].from = reached[at].from.filter(|before| *before == from);
+    /// What may be jumps of the function at `entry` to others.
+    fn jumps(&mut self, from: usize, entry: u64) -> Vec<Jump> {
+        let length = self.length(entry).min(self.bytes);
+        self.bytes -= length;
+        let own = entry..entry.saturating_add(length);
+        let jumps = self.instructions.jumps(entry, length as usize);
+        jumps
+            .filter(|(_, target)| !own.contains(target))
+            .map(|(at, target)| Jump { from, at, target })
+            .collect()
+    }
+
+    /// Adds the function at which a jump ends, unless it is reached by fewer; of several jumps from one level none is known.
+    fn reach(&mut self, reached: &mut Vec<Reached>, next: usize, jump: Jump) {
+        let Jump { from, at, target } = jump;
+        match reached.iter().position(|known| known.entry == target) {
+            Some(known) if known >= next => {
+                let known = &mut reached[known];
+                known.by = None;
+                known.from = known.from.filter(|before| *before == from);
             }
             Some(_) => {}
-            None => reached.push(Reached {
-                entry,
+            None if self.function_at(target) == Some(target) => reached.push(Reached {
+                entry: target,
                 from: Some(from),
-                by: Some(by),
+                by: Some(at),
             }),
+            None => {}
         }
     }
 }

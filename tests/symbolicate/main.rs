@@ -56,6 +56,8 @@ mod source_sums;
 #[cfg(target_os = "linux")]
 mod strangers;
 mod system;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod tail_calls;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod watched;
