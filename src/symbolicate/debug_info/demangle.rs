@@ -22,7 +22,7 @@ const MAX_PARTS: usize = 1 << 15;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mangling {
     Swift,
-    /// Rust's and C++'s: the older one of Rust's is C++'s.
+    /// Rust's and C++'s: the older one of Rust's is C++'s, with `17h` and a hash at its end.
     Itanium,
     Rust,
 }
@@ -52,7 +52,8 @@ pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
         .and_then(|mangling| match mangling {
             Mangling::Swift => SwiftName::parse(name)?.simplified(),
             Mangling::Rust => rust(name),
-            Mangling::Itanium => rust(name).or_else(|| cpp(name)),
+            Mangling::Itanium if name.contains("17h") => rust(name).or_else(|| cpp(name)),
+            Mangling::Itanium => cpp(name),
         });
     match demangled {
         Some(text) if text.len() > NAME_BYTES => Cow::Owned(bounded(&text).into_owned()),
@@ -63,7 +64,7 @@ pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
 
 fn rust(name: &str) -> Option<String> {
     let demangled = rustc_demangle::try_demangle(name).ok()?;
-    let mut out = Bounded::default();
+    let mut out = Bounded::of(name);
     out.ended(|out| fmt::write(out, format_args!("{demangled:#}")))
 }
 
@@ -72,7 +73,7 @@ fn cpp(name: &str) -> Option<String> {
     name.trim_start_matches('_').strip_prefix('Z')?;
     let symbol = parsed(name)?;
     let options = DemangleOptions::new().recursion_limit(192);
-    let mut out = Bounded::default();
+    let mut out = Bounded::of(name);
     out.ended(|out| symbol.structured_demangle(out, &options))
 }
 
@@ -98,7 +99,6 @@ fn without_hash(name: &str) -> &str {
 const ROOM: usize = NAME_BYTES + 4;
 
 /// A text that ends a little after [`NAME_BYTES`].
-#[derive(Default)]
 struct Bounded {
     text: String,
     parts: usize,
@@ -106,6 +106,15 @@ struct Bounded {
 }
 
 impl Bounded {
+    /// Room for the text of a mangled name, which is seldom more than twice as long.
+    fn of(name: &str) -> Self {
+        Bounded {
+            text: String::with_capacity(ROOM.min(name.len() * 2)),
+            parts: 0,
+            is_full: false,
+        }
+    }
+
     /// The text that was written, whole or cut; `None` where the writer failed otherwise.
     fn ended(&mut self, write: impl FnOnce(&mut Self) -> fmt::Result) -> Option<String> {
         match write(self) {

@@ -1,6 +1,7 @@
 //! Answers straight from DWARF, by the addr2line crate: the first ones, those of files that share
 //! debug information (dwz), and those of split DWARF.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -310,7 +311,7 @@ impl Addr2Line {
         };
         while let Ok(Some(frame)) = frames.next() {
             let function = frame.function.as_ref();
-            let name = function.and_then(|name| name.raw_name().ok());
+            let name = function.map(|function| text(function.name.slice()));
             let entry = unit.zip(frame.dw_die_offset);
             let entry = entry.map(|(unit, at)| Entry { unit: unit.0, at });
             let is_mangled = name.as_deref().is_some_and(names::is_mangled);
@@ -425,6 +426,11 @@ impl Addr2Line {
             .filter(|(from, to, ..)| from < to)
             .collect()
     }
+}
+
+/// The text of a name. Nearly all are UTF-8, which is checked by words; a lossy copy is made byte by byte.
+fn text(name: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(name).map_or_else(|_| String::from_utf8_lossy(name), Cow::Borrowed)
 }
 
 /// Returns true for the path of a file. A number that a bitcode build put in its place is one: the lines are real.
