@@ -18,7 +18,7 @@ const MOST_JUMPS: usize = 4;
 const MOST_BYTES: u64 = 1 << 16;
 /// Bytes that one search reads, and addresses that it looks up.
 const MOST_BYTES_IN_ALL: u64 = 1 << 18;
-const MOST_LOOKUPS: usize = 1 << 12;
+const MOST_LOOKUPS: usize = 1 << 11;
 /// Searches of which the results are kept.
 const KEPT: usize = 1 << 14;
 
@@ -73,6 +73,7 @@ fn search(files: &ImageFiles, called: u64, entry: u64) -> TailCallers {
         instructions: files.instructions()?,
         bytes: MOST_BYTES_IN_ALL,
         lookups: MOST_LOOKUPS,
+        known: FxHashMap::from_iter([(called, 0)]),
     };
     if search.function_at(called) != Some(called) {
         return None;
@@ -119,6 +120,8 @@ struct Search<'a> {
     /// Bytes and look-ups that are left.
     bytes: u64,
     lookups: usize,
+    /// Indexes of the functions that were reached, by where they begin.
+    known: FxHashMap<u64, usize>,
 }
 
 impl Search<'_> {
@@ -128,7 +131,7 @@ impl Search<'_> {
         self.files.lookup(svma)?.entry
     }
 
-    /// The bytes of the function at `entry`, as far as they are read.
+    /// The bytes of the function at `entry`, as far as they are read: up to the first byte behind it, or [`MOST_BYTES`].
     fn length(&mut self, entry: u64) -> u64 {
         let mut is_in = |length| self.function_at(entry.saturating_add(length)) == Some(entry);
         let (mut inside, mut outside) = (0, 64);
@@ -137,11 +140,11 @@ impl Search<'_> {
         }
         while outside - inside > 1 {
             let middle = inside.midpoint(outside);
-            *(if is_in(middle) {
-                &mut inside
+            if is_in(middle) {
+                inside = middle;
             } else {
-                &mut outside
-            }) = middle;
+                outside = middle;
+            }
         }
         outside
     }
@@ -161,18 +164,21 @@ impl Search<'_> {
     /// Adds the function at which a jump ends, unless it is reached by fewer; of several jumps from one level none is known.
     fn reach(&mut self, reached: &mut Vec<Reached>, next: usize, jump: Jump) {
         let Jump { from, at, target } = jump;
-        match reached.iter().position(|known| known.entry == target) {
+        match self.known.get(&target).copied() {
             Some(known) if known >= next => {
                 let known = &mut reached[known];
                 known.by = None;
                 known.from = known.from.filter(|before| *before == from);
             }
             Some(_) => {}
-            None if self.function_at(target) == Some(target) => reached.push(Reached {
-                entry: target,
-                from: Some(from),
-                by: Some(at),
-            }),
+            None if self.function_at(target) == Some(target) => {
+                self.known.insert(target, reached.len());
+                reached.push(Reached {
+                    entry: target,
+                    from: Some(from),
+                    by: Some(at),
+                });
+            }
             None => {}
         }
     }
