@@ -73,35 +73,35 @@ fn search(files: &ImageFiles, called: u64, entry: u64) -> TailCallers {
         instructions: files.instructions()?,
         bytes: MOST_BYTES_IN_ALL,
         lookups: MOST_LOOKUPS,
+        reached: vec![Reached {
+            entry: called,
+            from: None,
+            by: None,
+        }],
         known: FxHashMap::from_iter([(called, 0)]),
     };
     if search.function_at(called) != Some(called) {
         return None;
     }
-    let mut reached = vec![Reached {
-        entry: called,
-        from: None,
-        by: None,
-    }];
     let mut level = 0..1;
     for _ in 0..MOST_JUMPS {
-        let jumps: Vec<_> = level
-            .flat_map(|from| search.jumps(from, reached[from].entry))
-            .collect();
-        let mut direct = jumps.iter().filter(|jump| jump.target == entry);
-        if let Some(first) = direct.next() {
-            let others = || direct.clone();
-            let is_one_function = others().all(|jump| jump.from == first.from);
-            let by = others().next().is_none().then_some(first.at);
-            // By way of which of several functions it came is not known; the first was called.
-            let last = if is_one_function { first.from } else { 0 };
-            return frames(files, &reached, last, by);
+        let jumps: Vec<_> = level.flat_map(|from| search.jumps(from)).collect();
+        let direct: Vec<_> = jumps.iter().filter(|jump| jump.target == entry).collect();
+        match direct[..] {
+            [] => {}
+            [jump] => return frames(files, &search.reached, jump.from, Some(jump.at)),
+            [first, ..] => {
+                let is_one_function = direct.iter().all(|jump| jump.from == first.from);
+                // By way of which of several functions it came is not known; the first was called.
+                let last = if is_one_function { first.from } else { 0 };
+                return frames(files, &search.reached, last, None);
+            }
         }
-        let next = reached.len();
+        let next = search.reached.len();
         for jump in jumps {
-            search.reach(&mut reached, next, jump);
+            search.reach(next, jump);
         }
-        level = next..reached.len();
+        level = next..search.reached.len();
     }
     None
 }
@@ -120,7 +120,8 @@ struct Search<'a> {
     /// Bytes and look-ups that are left.
     bytes: u64,
     lookups: usize,
-    /// Indexes of the functions that were reached, by where they begin.
+    reached: Vec<Reached>,
+    /// Their indexes, by where they begin.
     known: FxHashMap<u64, usize>,
 }
 
@@ -131,7 +132,7 @@ impl Search<'_> {
         self.files.lookup(svma)?.entry
     }
 
-    /// The bytes of the function at `entry`, as far as they are read: up to the first byte behind it, or [`MOST_BYTES`].
+    /// The bytes of the function at `entry`, as far as they are read: up to the first byte after it, or [`MOST_BYTES`].
     fn length(&mut self, entry: u64) -> u64 {
         let mut is_in = |length| self.function_at(entry.saturating_add(length)) == Some(entry);
         let (mut inside, mut outside) = (0, 64);
@@ -149,8 +150,9 @@ impl Search<'_> {
         outside
     }
 
-    /// What may be jumps of the function at `entry` to others.
-    fn jumps(&mut self, from: usize, entry: u64) -> Vec<Jump> {
+    /// What may be jumps of a function that was reached to others.
+    fn jumps(&mut self, from: usize) -> Vec<Jump> {
+        let entry = self.reached[from].entry;
         let length = self.length(entry).min(self.bytes);
         self.bytes -= length;
         let own = entry..entry.saturating_add(length);
@@ -162,18 +164,18 @@ impl Search<'_> {
     }
 
     /// Adds the function at which a jump ends, unless it is reached by fewer; of several jumps from one level none is known.
-    fn reach(&mut self, reached: &mut Vec<Reached>, next: usize, jump: Jump) {
+    fn reach(&mut self, next: usize, jump: Jump) {
         let Jump { from, at, target } = jump;
         match self.known.get(&target).copied() {
             Some(known) if known >= next => {
-                let known = &mut reached[known];
+                let known = &mut self.reached[known];
                 known.by = None;
                 known.from = known.from.filter(|before| *before == from);
             }
             Some(_) => {}
             None if self.function_at(target) == Some(target) => {
-                self.known.insert(target, reached.len());
-                reached.push(Reached {
+                self.known.insert(target, self.reached.len());
+                self.reached.push(Reached {
                     entry: target,
                     from: Some(from),
                     by: Some(at),

@@ -428,7 +428,7 @@ impl Addr2Line {
     }
 }
 
-/// The text of a name. Nearly all are UTF-8, which is checked by words; a lossy copy is made byte by byte.
+/// The text of a name. Nearly all are UTF-8, which is checked by words; `from_utf8_lossy` alone reads byte by byte.
 fn text(name: &[u8]) -> Cow<'_, str> {
     std::str::from_utf8(name).map_or_else(|_| String::from_utf8_lossy(name), Cow::Borrowed)
 }
