@@ -1,17 +1,13 @@
 """The pictures in a folder, in Chromium: what their pages then hold, how they look, and how they are used. See `run`."""
-import base64
-import json
 import pathlib
 import shutil
 import sys
 
-import jsonschema
 import pypdfium2
 from playwright.sync_api import sync_playwright
 
 out = pathlib.Path(sys.argv[1])
 keep = "--keep" in sys.argv[2:]
-viewer = out / "speedscope/dist/release"
 axe = (out / "axe-core/axe.min.js").read_text()
 WIDE, NARROW = 1280, 390
 PAGES = ["crash.html", "hang.html", "stall.html", "unnamed.html", "load.html", "top.html", "many.html"]
@@ -116,31 +112,6 @@ def zooms(name, part):
     print(f"{name}: {part} zooms by keyboard and touch, and back")
 
 
-# Contrast of each text of an SVG with what it is on: its box, or the page. axe does not look at texts of SVG.
-PALE = """() => {
-  const parts = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(part => part / 255).map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-  const light = of => { const [r, g, b] = parts(getComputedStyle(of).fill); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  const below = text => text.parentNode.querySelector(text.parentNode.nodeName == "g" ? ":scope > rect" : ".page");
-  return [...document.querySelectorAll("svg text")].map(text => [text.textContent, contrast(light(text), light(below(text)))]).filter(([, ratio]) => ratio < 4.5);
-}"""
-
-
-def draws(name, width, scheme):
-    """Takes a picture of an SVG: axe finds nothing, by itself and within a page, and its texts stand out."""
-    page = opened(name, width, scheme)
-    page.screenshot(path=out / f"{name}-{width}-{scheme}.png")
-    audit(name, page, f"{width} px, {scheme}")
-    pale = page.evaluate(PALE)
-    assert not pale and page.locator("svg text").count() > 3, f"{name} ({scheme}) has pale texts: {pale[:3]}"
-    page.context.close()
-    page = opened("top.html", width, scheme)
-    svg = (out / name).read_text().split("?>", 1)[1]
-    page.evaluate("svg => { document.querySelector('main').innerHTML = '<h1>A picture</h1>' + svg; }", svg)
-    audit(name, page, f"in a page, {width} px, {scheme}")
-    page.context.close()
-
-
 def leads(name):
     """The links of the page of many lead to groups, and open the reports that they name."""
     page = opened(name)
@@ -162,7 +133,6 @@ with sync_playwright() as play:
     holds("unnamed.html", "Samples", "400 ms", "Flame graph")
     holds("load.html", "Flame graph", "65% cpu average")
     holds("top.html", "16 reports in 4 groups", "Heaviest stack", "Systems")
-    holds("flame.svg", "kiosk_fault")
     for name in PAGES:
         for width in [WIDE, NARROW]:
             light, dark = (looks(name, width, scheme) for scheme in ["light", "dark"])
@@ -172,23 +142,6 @@ with sync_playwright() as play:
     assert "however narrow" in printed("stall.html").replace("\r\n", " ").replace("\n", " "), "the long line is cut on paper"
     zooms("stall.html", "grain_grind")
     leads("many.html")
-    for scheme in ["light", "dark"]:
-        for width in [WIDE, NARROW]:
-            draws("flame.svg", width, scheme)
-    print("flame.svg: axe finds nothing, and all texts stand out")
-
-    profile = json.loads((out / "all.speedscope.json").read_text())
-    jsonschema.validate(profile, json.loads((viewer / "file-format-schema.json").read_text()))
-    print(f"all.speedscope.json: {len(profile['profiles'])} profiles keep to the schema")
-    # The way that speedscope's own command gives its viewer a local file.
-    script = out / "profile.js"
-    text = base64.b64encode((out / "all.speedscope.json").read_bytes()).decode()
-    script.write_text(f"speedscope.loadFileFromBase64('all.speedscope.json', '{text}')")
-    page = browser.new_context(viewport={"width": WIDE, "height": 900}).new_page()
-    page.goto(f"{(viewer / 'index.html').as_uri()}#localProfilePath={script}")
-    page.wait_for_function("document.title != 'speedscope' && document.title.includes('speedscope')")
-    print(f"speedscope's viewer shows: {page.title()}")
-    page.screenshot(path=out / "speedscope.png")
     browser.close()
 
 if keep:

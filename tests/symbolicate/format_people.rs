@@ -8,7 +8,7 @@ use wedjat::report::{
     AppContext, Capture, Cpu, End, Event, EventKind, Found, Frame, Image, Loss, MemoryUse, Report,
     Sample, StallEnd, Thread, Thresholds, Value, Vitals,
 };
-use wedjat::symbolicate::format::{Firefox, Format, Html, Speedscope, Style, Text, Top, TopLayout};
+use wedjat::symbolicate::format::{Firefox, Format, Html, Style, Text, Top, TopLayout};
 use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
 
 fn text_of<F: Format>(mut format: F, style: &Style, report: &Symbolicated) -> String {
@@ -336,19 +336,6 @@ fn firefox_profiles_have_markers_at_their_times() {
             "{column}"
         );
     }
-}
-
-#[test]
-fn speedscope_has_the_true_times() {
-    let report = named(full());
-    let document: Json =
-        serde_json::from_str(&text_of(Speedscope::default(), &Style::default(), &report)).unwrap();
-    let profile = &document["profiles"][0];
-    assert_eq!(profile["unit"], "nanoseconds");
-    assert_eq!(profile["startValue"], 52 * 1_000_000_u64);
-    assert_eq!(profile["endValue"], 406 * 1_000_000_u64);
-    assert_eq!(profile["weights"][0], 51 * 1_000_000_u64);
-    assert_eq!(profile["weights"][7], 6 * 1_000_000_u64);
 }
 
 #[test]

@@ -167,7 +167,6 @@ fn results_in_a_folder_of_reports_are_no_reports() {
         ("text", "all.txt"),
         ("json", "all.json"),
         ("ndjson", "lines.json"),
-        ("speedscope", "scope.json"),
         ("firefox", "profile.json"),
         ("folded", "stacks.txt"),
     ] {

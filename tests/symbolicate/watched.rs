@@ -108,7 +108,7 @@ fn every_format_shows_the_thread_its_pool_and_that_it_is_not_the_main_one() {
         top.contains("stall in till::serve") && !top.contains("till::waits"),
         "{top}"
     );
-    for format in ["folded", "firefox", "speedscope"] {
+    for format in ["folded", "firefox"] {
         let stacks = shown(&["--format", format], &path);
         assert!(stacks.contains("till::serve"), "{format}");
     }

@@ -201,10 +201,6 @@ pub enum FormatName {
     Ndjson,
     /// Stacks with their counts, for flame graph tools
     Folded,
-    /// A picture: one SVG
-    Flamegraph,
-    /// For speedscope.app
-    Speedscope,
     /// For profiler.firefox.com
     Firefox,
     /// A page for browsers

@@ -21,8 +21,7 @@ use super::tally::Tally;
 use super::{Messages, done};
 use crate::report::{Reading, Redact};
 use crate::symbolicate::format::{
-    Firefox, FlameGraph, Folded, Format, Html, Json, Ndjson, Sources, Speedscope, Style, Text, Top,
-    TopLayout,
+    Firefox, Folded, Format, Html, Json, Ndjson, Sources, Style, Text, Top, TopLayout,
 };
 #[cfg(feature = "parquet")]
 use crate::symbolicate::format::{ParquetFrames, ParquetReports};
@@ -69,8 +68,6 @@ pub(super) fn run(
         return job.run(top, input, messages);
     }
     match args.format {
-        FormatName::Flamegraph => job.run(FlameGraph::default(), input, messages),
-        FormatName::Speedscope => job.run(Speedscope::default(), input, messages),
         FormatName::Firefox => job.run(Firefox::default(), input, messages),
         FormatName::Html => job.run(Html::default(), input, messages),
         #[cfg(feature = "parquet")]

@@ -138,12 +138,6 @@ impl FlameNode {
     pub fn share(&self, total: u64) -> f64 {
         self.weight as f64 / total.max(1) as f64
     }
-
-    /// Count of the boxes on top of each other below this one.
-    pub fn depth(&self) -> usize {
-        let below = self.below.iter().map(|node| 1 + node.depth());
-        below.max().unwrap_or(0)
-    }
 }
 
 #[cfg(test)]

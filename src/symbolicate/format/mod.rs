@@ -5,7 +5,6 @@ mod file_names;
 mod findings;
 mod firefox;
 mod flame;
-mod flame_svg;
 mod folded;
 mod html;
 mod json;
@@ -13,7 +12,6 @@ mod json;
 mod parquet;
 mod plain;
 mod source;
-mod speedscope;
 mod stacks;
 mod text;
 mod threads;
@@ -24,7 +22,6 @@ use std::sync::Arc;
 
 pub(crate) use findings::{missing_lines, missing_text, unread_text};
 pub use firefox::{Firefox, Process as FirefoxPart};
-pub use flame_svg::{FlameGraph, FlamePart};
 pub use folded::Folded;
 pub use html::{Html, ReportPage};
 #[cfg(test)]
@@ -35,7 +32,6 @@ pub use parquet::{ParquetFrames, ParquetReports};
 pub(crate) use plain::PlainJson;
 pub use plain::plain;
 pub use source::{Excerpt, Sources};
-pub use speedscope::{Profile as SpeedscopePart, Speedscope};
 pub use text::Text;
 pub use top::{Top, TopLayout};
 
@@ -87,7 +83,6 @@ pub(crate) mod sealed {
 
     pub trait Sealed {}
     impl Sealed for Firefox {}
-    impl Sealed for FlameGraph {}
     impl Sealed for Folded {}
     impl Sealed for Html {}
     impl Sealed for Json {}
@@ -96,7 +91,6 @@ pub(crate) mod sealed {
     impl Sealed for ParquetFrames {}
     #[cfg(feature = "parquet")]
     impl Sealed for ParquetReports {}
-    impl Sealed for Speedscope {}
     impl Sealed for Text {}
     impl Sealed for Top {}
 }
