@@ -92,21 +92,11 @@ impl fmt::Display for ReadError {
                 "not a wedjat report: it is empty (0 bytes); its process died before it wrote a byte, \
                  or the copy failed: fetch it again or delete it"
             ),
-            ReadError::NotAReport {
-                offset,
-                looks_like: Some(what),
-            } => write!(
+            ReadError::NotAReport { offset, looks_like } => write!(
                 f,
-                "not a wedjat report: at byte {offset} it looks like {what}; give a file that the recorder wrote \
-                 (.wedjat or .partial)"
-            ),
-            ReadError::NotAReport {
-                offset,
-                looks_like: None,
-            } => write!(
-                f,
-                "not a wedjat report: at byte {offset} there is no section `head`, nor any section behind; give \
-                 a file that the recorder wrote (.wedjat or .partial)"
+                "not a report: at byte {offset} it looks like {}, and has no layout that is read; docs/symbolicate.md \
+                 lists those of other recorders",
+                looks_like.unwrap_or("nothing known")
             ),
             ReadError::CutInHead { bytes } => write!(
                 f,

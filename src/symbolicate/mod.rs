@@ -52,6 +52,7 @@ pub mod group;
 mod image_files;
 pub mod import;
 mod kept;
+mod keys;
 mod pc;
 mod recorded;
 mod redact;

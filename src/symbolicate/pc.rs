@@ -1,6 +1,5 @@
 //! From a program counter as captured to the address to look up: the one place that subtracts.
 
-use super::import::AWAITS;
 use crate::report::model::{EventKind, Found, Frame, Report, Thread};
 
 /// A program counter (avma) with the rule for looking it up.
@@ -43,9 +42,8 @@ impl Pc {
             Found::Context if index == 0 && thread.crashed && trap_is_passed(report) => {
                 Pc::After(frame.pc)
             }
-            Found::Context => Pc::Exact(frame.pc),
+            Found::Context | Found::AsyncCaller => Pc::Exact(frame.pc),
             _ if interrupted_next => Pc::Exact(frame.pc),
-            AWAITS => Pc::Exact(frame.pc),
             _ if is_armv7(report, frame) => Pc::After(frame.pc & !1),
             _ => Pc::After(frame.pc),
         })

@@ -166,26 +166,6 @@ put("pasted.crash", "The kiosk died again:\n\n" + "".join("    " + line if line.
 torn = next(at for at, line in enumerate(lines) if line.startswith("1   kiosk"))
 lines[torn] = "1   kiosk                         	       0x104c3c5\u2026 (cut)\n"
 put("torn.crash", "".join(lines))
-panic = {
-    "build": "iPhone OS 17.4 (21E219)", "product": "iPhone15,2", "kernel": "Darwin Kernel Version 23.4.0",
-    "incident": "11111111-2222-3333-4444-555555555555", "date": "2024-05-01 12:00:00.25 +0200",
-    "panicString": "panic(cpu 2 caller 0xfffffff0278d45ec): initproc exited -- exit reason namespace 7 subcode 0x1\n"
-    f"Kernel UUID: {DYLD}\nKernel slide:      0x0000000020000000\nKernel text base:  0xfffffff027004000\n"
-    "Panicked task 0xffffffe019ce5600: 2339 pages, 26 threads: pid 77: kiosk\n"
-    "Panicked thread: 0xffffffe01a3d8000, backtrace: 0xffffffe06072b2f0, tid: 849\n"
-    "\t\t  lr: 0xfffffff0278d45ec  fp: 0xffffffe06072b310\n\t\t  lr: 0xfffffff0272c78f8  fp: 0xffffffe06072b680\n"
-    "\t\t  lr: 0xfffffff0278dc8cc  fp: 0x0000000000000000\n",
-    "panicFlags": "0x2", "otherString": "\n** Stackshot Succeeded **\n",
-    "binaryImages": [[UUID.lower(), 0x104c3c000, "P"], [DYLD.lower(), 0x1a0000000, "S"],
-                     ["00000000-0000-0000-0000-000000000000", 0, "A"]],
-    "processByPid": {
-        "0": {"pid": 0, "procname": "kernel_task", "threadById": {
-            "101": {"id": 101, "name": "VM_pageout_scan", "continuation": [2, 68838700640], "state": ["TH_WAIT", "TH_UNINT"]},
-            "110": {"id": 110, "kernelFrames": [[2, 68838128136], [2, 68838120556]], "state": ["TH_WAIT"]}}},
-        "77": {"pid": 77, "procname": "kiosk", "threadById": {
-            "849": {"id": 849, "name": "till", "kernelFrames": [[2, 68838128136]], "userFrames": [[0, 1364], [0, 1372], [1, 99140]]}}}}}
-put("panic-full.ips", json.dumps({"bug_type": "210", "timestamp": "2024-05-01 12:00:00.00 +0200", "os_version": "iPhone OS 17.4 (21E219)",
-                                  "incident_id": "11111111-2222-3333-4444-555555555555"}) + "\n" + json.dumps(panic, indent=1) + "\n")
 event = json.loads((here / "../foreign/event.json").read_text())
 del event["contexts"]["app"]
 event["release"] = "com.example.kiosk@2.1+77"
@@ -291,8 +271,6 @@ Binary Images:
        0x104c3c000 -        0x104c43fff +com.example.kiosk (2.1 - 77) <{UUID}> /Applications/kiosk.app/Contents/MacOS/kiosk
        0x1a0000000 -        0x1a008ffff  dyld (1160.6) <{DYLD}> /usr/lib/dyld
 """)
-panic["string"] = panic.pop("panicString")
-put("panic-string.ips", (here / "panic-full.ips").read_text().split("\n", 1)[0] + "\n" + json.dumps(panic, indent=1) + "\n")
 put("jetsam.ips", header("298") + json.dumps({
     "build": "iPhone OS 17.4 (21E219)", "product": "iPhone15,2", "incident": "11111111-2222-3333-4444-555555555555",
     "memoryStatus": {"pageSize": 16384, "memoryPages": {"active": 1}}, "largestProcess": "kiosk",

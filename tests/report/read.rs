@@ -327,12 +327,12 @@ fn what_is_no_report_has_an_error_of_its_own() {
         (b"\x1f\x8b\x08\x00", "gzip data"),
         (&[0; 4096], "nothing but zeros"),
         (b"\x92\xa4he", "within its first section `head`"),
-        (b"\x81\xa1a\x01", "not a wedjat report"),
+        (b"\x81\xa1a\x01", "not a report"),
         (
             b"\x92\xa4head\x81\xa6format\xa5other",
             "its `format` is not \"wedjat\"",
         ),
-        (b"\xc1\xc1\xc1\xc1", "not a wedjat report"),
+        (b"\xc1\xc1\xc1\xc1", "not a report"),
     ];
     for (bytes, expected) in cases {
         let error = report::read(bytes).unwrap_err().to_string();

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use wedjat::report::{EventKind, Reading, Report};
+use wedjat::report::{EventKind, Reading, Report, Thread};
 use wedjat::symbolicate::group::{self, Member};
 use wedjat::symbolicate::import::{self, Layout};
 use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
@@ -225,7 +225,7 @@ fn an_uncaught_exception_has_the_stack_that_threw_it() {
     let last = found.report.threads.len() - 1;
     assert_eq!(
         found.report.threads[last].name.as_deref(),
-        Some(import::LAST_EXCEPTION)
+        Some(Thread::LAST_EXCEPTION)
     );
     // Return addresses all: the first, too, is looked up before itself.
     assert_eq!(lines(found, last)[0], STORY[1]);
@@ -710,7 +710,7 @@ fn the_stack_of_the_throw_is_read_of_kscrash() {
     let at = group::thread_in_question(&found.report).unwrap();
     assert_eq!(
         found.report.threads[at].name.as_deref(),
-        Some(import::LAST_EXCEPTION)
+        Some(Thread::LAST_EXCEPTION)
     );
     assert_eq!(lines(&found, at)[1], STORY[1]);
 }

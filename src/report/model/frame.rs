@@ -114,6 +114,11 @@ pub enum Found {
     FramePointer,
     /// 3: the link register, or the return address at the stack pointer.
     LinkRegister,
+    /// 254: an async caller of the frame before it, as other recorders list them. Its address, at which it resumes, is
+    /// looked up as it is.
+    AsyncCaller,
+    /// 255: the recorder does not say. The address is taken for a return address.
+    Unknown,
     /// A number that this version does not know.
     Other(u8),
 }
@@ -126,6 +131,8 @@ impl Found {
             Found::UnwindInfo => 1,
             Found::FramePointer => 2,
             Found::LinkRegister => 3,
+            Found::AsyncCaller => 254,
+            Found::Unknown => 255,
             Found::Other(n) => n,
         }
     }
@@ -137,6 +144,8 @@ impl Found {
             1 => Found::UnwindInfo,
             2 => Found::FramePointer,
             3 => Found::LinkRegister,
+            254 => Found::AsyncCaller,
+            255 => Found::Unknown,
             n => Found::Other(n),
         }
     }

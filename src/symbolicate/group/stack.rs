@@ -10,7 +10,6 @@ use crate::symbolicate::blame::{
     Blamed, Code, Owner, code, holder_of_closure, is_bare, owner, sought,
 };
 use crate::symbolicate::frame::{SourceFrame, Stack, Symbolicated};
-use crate::symbolicate::import::LAST_EXCEPTION;
 
 /// See [`long_way`].
 const LONG: usize = 3;
@@ -25,7 +24,7 @@ pub fn thread_in_question(report: &Report) -> Option<usize> {
     let first = |is_it: fn(&Thread) -> bool| threads.iter().position(is_it);
     let event = report.event.as_ref();
     let thrown = event.filter(|event| event.kind == EventKind::Exception);
-    let is_thrown = |thread: &Thread| thread.name.as_deref() == Some(LAST_EXCEPTION);
+    let is_thrown = |thread: &Thread| thread.name.as_deref() == Some(Thread::LAST_EXCEPTION);
     thrown
         .and_then(|_| threads.iter().rposition(is_thrown))
         .or_else(|| first(|thread| thread.crashed))

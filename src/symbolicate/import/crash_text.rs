@@ -11,7 +11,7 @@ use super::titles::{
 };
 use super::{Layout, LineNumbers, names, starts_a_line, values};
 use crate::report::{DamageKind, EventKind, Image, Reading, Thread, Value};
-use crate::symbolicate::recorded::SYMBOL_OFFSET;
+use crate::symbolicate::keys::SYMBOL_OFFSET;
 
 /// Returns true if the text looks like one: two of its labels at the beginning of lines.
 pub(super) fn is_one(front: &[u8]) -> bool {

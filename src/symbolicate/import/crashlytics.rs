@@ -20,7 +20,7 @@ use super::lines::{Line, stack_line};
 use super::parts::HeadPaths;
 use super::{Layout, starts_a_line};
 use crate::report::{EventKind, Reading, Thread, Value, limits};
-use crate::symbolicate::recorded::SYMBOL_OFFSET;
+use crate::symbolicate::keys::SYMBOL_OFFSET;
 
 const HEAD: HeadPaths = HeadPaths {
     id: "Issue ID|Issue",

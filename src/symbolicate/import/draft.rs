@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::fields::keep_frames;
 use super::names;
-use super::{AWAITS, Fields, LAST_EXCEPTION, Layout, UNSAID};
+use super::{Fields, Layout};
 use crate::report::{
     Damage, DamageKind, Event, EventKind, Found, Frame, Image, Reading, Report, Sample, StallEnd,
     Thread, limits,
@@ -108,7 +108,7 @@ impl Draft {
     /// The stacks of exceptions so far.
     pub fn thrown_stacks(&self) -> Vec<Vec<u64>> {
         let thrown = self.report.threads.iter();
-        let thrown = thrown.filter(|thread| thread.name.as_deref() == Some(LAST_EXCEPTION));
+        let thrown = thrown.filter(|thread| thread.name.as_deref() == Some(Thread::LAST_EXCEPTION));
         thrown
             .map(|thread| thread.frames.iter().map(|frame| frame.pc).collect())
             .collect()
@@ -158,7 +158,7 @@ impl Draft {
     /// `first` is how the first frame was found, unless it says that itself.
     fn find_images(&self, frames: &mut [Frame], first: Found) {
         if let Some(frame) = frames.first_mut()
-            && frame.found == UNSAID
+            && frame.found == Found::Unknown
         {
             frame.found = first;
         }
@@ -193,7 +193,7 @@ impl Draft {
     /// Adds a thread of which all frames are return addresses, the first one too, since what recorded it had been
     /// called.
     pub fn called(&mut self, thread: Thread) {
-        self.add(thread, UNSAID);
+        self.add(thread, Found::Unknown);
     }
 
     fn add(&mut self, mut thread: Thread, first: Found) {
@@ -213,7 +213,7 @@ impl Draft {
     /// Adds the stack of the exception that nothing caught.
     pub fn last_exception(&mut self, thread: Thread) {
         self.called(Thread {
-            name: Some(LAST_EXCEPTION.into()),
+            name: Some(Thread::LAST_EXCEPTION.into()),
             ..thread
         });
     }
@@ -233,7 +233,6 @@ impl Draft {
 
     /// The report; what was not understood goes into a section of the layout's name.
     pub fn finish(mut self, layout: Layout, left: Fields) -> Reading {
-        self.thrown_in_message();
         let event = self.event();
         // Other recorders tell of such a stall when it is over.
         if event.kind == EventKind::Stall && !event.fatal && self.report.stall_end.is_none() {
@@ -273,7 +272,7 @@ impl Draft {
 
 fn address_in_call(pc: u64, found: Found) -> u64 {
     match found {
-        Found::Context | AWAITS => pc,
+        Found::Context | Found::AsyncCaller => pc,
         _ => pc.saturating_sub(1),
     }
 }
@@ -282,7 +281,7 @@ fn address_in_call(pc: u64, found: Found) -> u64 {
 pub(super) fn frame(pc: u64, image: Option<u32>, name: Option<String>) -> Frame {
     Frame {
         pc,
-        found: UNSAID,
+        found: Found::Unknown,
         image,
         name: name.and_then(|name| Some(names::function(&name, None)?.to_owned())),
     }

@@ -4,7 +4,7 @@ use super::draft::Draft;
 use super::fields::Fields;
 use super::values;
 use crate::report::{Event, EventKind, Value};
-use crate::symbolicate::recorded::ENDED_BY;
+use crate::symbolicate::keys::ENDED_BY;
 
 /// The facts about an exception that decide what kind of event it is.
 pub(super) struct ExceptionKind<'a> {

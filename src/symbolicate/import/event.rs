@@ -6,7 +6,6 @@ use super::Layout;
 use super::draft::Draft;
 use super::fields::{Fields, unsigned};
 use super::parts::{HeadPaths, ThreadPaths, joined, registers};
-use super::script::placed;
 use crate::report::{EventKind, Image, Reading, Thread, Value};
 use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::system_paths::is_system;
@@ -105,6 +104,20 @@ fn add(draft: &mut Draft, mut thread: Thread, stack: Option<Value>) {
     }
 }
 
+/// A frame under the keys by which `recorded.rs` finds its file and line.
+fn placed(frame: Value) -> Value {
+    let mut fields = Fields::of(frame);
+    for (from, to) in [
+        ("abs_path|filename", "sourceFile"),
+        ("lineno", "sourceLine"),
+    ] {
+        if let Some(value) = fields.take(from) {
+            fields.push(to, value);
+        }
+    }
+    fields.into_raw()
+}
+
 /// Names the app if no context does: by the program's file, else by the front of `release`, which is
 /// `com.example.app@2.1+77`.
 fn name(draft: &mut Draft, event: &mut Fields) {
@@ -173,15 +186,15 @@ fn what(draft: &mut Draft, exception: &mut Fields, event: &mut Fields) {
 #[cfg(test)]
 mod tests {
     use crate::report::Found;
-    use crate::symbolicate::import::{self, UNSAID};
+    use crate::symbolicate::import;
 
     #[test]
     fn a_first_frame_that_is_not_at_the_program_counter_is_a_caller() {
         for (register, pc, found) in [
             ("pc", "0x1000", Found::Context),
             ("rip", "0x1000", Found::Context),
-            ("pc", "0x0", UNSAID),
-            ("rip", "0x2000", UNSAID),
+            ("pc", "0x0", Found::Unknown),
+            ("rip", "0x2000", Found::Unknown),
             ("x0", "0x2000", Found::Context),
         ] {
             let text = format!(

@@ -1,7 +1,7 @@
 //! Taking the fields that are understood out of a JSON object; what is left is kept.
 
 use crate::report::{Extra, Thread, Value};
-use crate::symbolicate::recorded::FRAME_FIELDS;
+use crate::symbolicate::keys::FRAME_FIELDS;
 
 /// An object whose known fields are taken out one by one, by their paths: `os.build` is `build` in the object `os`; of
 /// several, as `os.build|version`, the first that is there counts. Case does not.

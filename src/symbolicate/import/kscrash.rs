@@ -65,7 +65,6 @@ fn read_one(mut report: Fields, mut second: Fields) -> Reading {
     let mut error = crash.object("error");
     event(&mut draft, &mut error);
     draft.event().message = crash.text("diagnosis").or(draft.event().message.take());
-    let script = error.list("user_reported.backtrace");
     let thrown = crash.list("last_exception_backtrace.contents");
     crash.keep("error", error);
     for thread in threads_of(&mut crash) {
@@ -99,7 +98,6 @@ fn read_one(mut report: Fields, mut second: Fields) -> Reading {
     }
     report.keep("recrash", second);
     draft.thrown(thrown);
-    draft.thrown_in_script(script);
     draft.finish(Layout::KsCrash, report)
 }
 

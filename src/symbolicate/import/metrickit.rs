@@ -342,7 +342,7 @@ mod tests {
             .map(|frames| frames.iter().map(|f| (f.pc, f.found)).collect())
             .collect();
         use crate::report::Found::Context;
-        let caller = (0x1000, super::super::UNSAID);
+        let caller = (0x1000, crate::report::Found::Unknown);
         assert_eq!(
             frames,
             [[(0x2000, Context), caller], [(0x3000, Context), caller]]

@@ -9,11 +9,9 @@
 //! | Apple's stackshot `.ips` (hang) | the same header line, then a body with `processByPid` |
 //! | Apple's text of hangs and spins, of much CPU and of many writes, also after an `.ips` header line | `Steps:` and `Event:` or `Data Source:` lines |
 //! | the call graph of Apple's `sample` | `Analysis of sampling` and `Call graph:` lines |
-//! | Apple's kernel panic `.ips` | the same header line, then a body with `panicString` |
 //! | MetricKit's `MXDiagnosticPayload`, whole or one diagnostic of it | `callStackTree` |
 //! | KSCrash's JSON | `crash` and `report` |
-//! | an event with `stacktrace` and `debug_meta`, as KSCrash's users send it | those |
-//! | Bugsnag's JSON | `stacktrace`, and `errorClass` or `machoLoadAddress` |
+//! | an event of Sentry | `stacktrace` with `frames`, and `exception` or `threads` |
 //! | Crashlytics' text | a line `# Crashlytics - …` |
 //! | Swift's own backtraces, also within a log | `*** Program crashed:`, `*** Swift runtime failure:`, `Current stack trace:`; in JSON `crashReport` and `platform` |
 //! | PLCrashReporter's `.plcrash` | its first seven bytes |
@@ -24,9 +22,8 @@
 //! frames or bytes than [`crate::report::limits`] allows.
 //!
 //! A caller's address is a return address in all of them: only the first frame of a thread is looked
-//! up as it is. No layout says how a frame was found: [`UNSAID`].
+//! up as it is. No layout says how a frame was found: [`Found::Unknown`](crate::report::Found::Unknown).
 
-mod bugsnag;
 mod call_tree;
 mod crash_text;
 mod crashlytics;
@@ -45,7 +42,6 @@ mod nodes;
 mod others;
 mod parts;
 mod plcrash;
-mod script;
 mod stackshot;
 mod swift;
 mod text;
@@ -59,18 +55,7 @@ use memchr::memmem;
 use self::fields::Fields;
 use self::line_numbers::{LineNumbers, dedented};
 pub(crate) use self::others::other_product;
-use crate::report::{Damage, DamageKind, Found, Reading, Value, limits};
-
-/// The method by which a frame was found, if the report does not say. Its address is taken for a return address.
-pub const UNSAID: Found = Found::Other(u8::MAX);
-
-/// The method by which an async caller was found: its frame awaits the one before it, and its address, at which it goes
-/// on, is looked up as it is.
-pub const AWAITS: Found = Found::Other(u8::MAX - 1);
-
-/// Name of the thread that holds the stack of an uncaught exception: the stack of the throw, rather
-/// than of the abort after it.
-pub const LAST_EXCEPTION: &str = crate::report::Thread::LAST_EXCEPTION;
+use crate::report::{Damage, DamageKind, Reading, Value, limits};
 
 /// The layouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -92,8 +77,6 @@ pub enum Layout {
     Event,
     /// PLCrashReporter's protocol buffer.
     PlCrash,
-    /// Bugsnag's JSON.
-    Bugsnag,
     /// Crashlytics' text.
     Crashlytics,
     /// The backtraces that Swift's own runtime prints.
@@ -112,7 +95,6 @@ impl Layout {
             Layout::KsCrash => "kscrash",
             Layout::Event => "event_json",
             Layout::PlCrash => "plcrash",
-            Layout::Bugsnag => "bugsnag",
             Layout::Crashlytics => "crashlytics",
             Layout::Swift => "swift_backtrace",
         }
@@ -328,7 +310,7 @@ fn read_document(
         return Ok((vec![ips::read(header)], end, fault));
     }
     let rest = text.get(end..).unwrap_or_default();
-    if let Some(what) = without_stacks(&header) {
+    if let Some(what) = unread_kind(&header) {
         return Err((at, what));
     }
     let Some(behind) = rest.trim_ascii_start().first() else {
@@ -344,28 +326,28 @@ fn read_document(
     }
     let body = json::read(text, end).ok_or((end, NO_JSON))?;
     let mut fields = Fields::of(body.value);
-    let (is_panic, is_hang) = (stackshot::is_panic(&fields), stackshot::is_hang(&fields));
-    let is_other = !(is_panic || is_hang || fields.has("threads"));
-    if is_other && body.damage.is_none() {
+    let is_hang = stackshot::is_hang(&fields);
+    if !is_hang && !fields.has("threads") && body.damage.is_none() {
         return Err((end, "there are no stacks"));
     }
     fields.keep("header", header);
-    let reading = match (is_panic, is_hang) {
-        (true, _) => stackshot::read_panic(fields),
-        (_, true) => stackshot::read_hang(fields),
-        _ => ips::read(fields),
+    let reading = if is_hang {
+        stackshot::read(fields)
+    } else {
+        ips::read(fields)
     };
     Ok((vec![reading], body.end, fault.or(body.damage)))
 }
 
-/// Names the `.ips` that has no stacks, cut or whole, by its header.
-fn without_stacks(header: &Fields) -> Option<&'static str> {
+/// Names the `.ips` that is not read, cut or whole, by its header.
+fn unread_kind(header: &Fields) -> Option<&'static str> {
     let kind = match header.get("bug_type")? {
         Value::Text(kind) => kind.as_str(),
         _ => return None,
     };
     Some(match kind {
         "298" => "it is a `JetsamEvent` (the system ran out of memory), which has no stacks",
+        "151" | "210" => "it is the report of a kernel panic, which is not read",
         "115" => "it is the note of a restart of the device (`ResetCounter`), which has no stacks",
         "211" => "it is a file of analytics, which has no stacks",
         "188" => "it is a log of the system's own diagnostics (bug type 188), which has no stacks",
@@ -378,7 +360,6 @@ fn reports(value: Value, layout: Layout) -> Vec<Reading> {
     let one = |value| match (layout, Fields::of(value)) {
         (Layout::MetricKit, payload) => metrickit::read(payload),
         (Layout::KsCrash, report) => vec![kscrash::read(report)],
-        (Layout::Bugsnag, payload) => bugsnag::read(payload),
         (Layout::Swift, backtrace) => vec![swift::read_json(backtrace)],
         (_, event) => vec![event::read(event)],
     };
@@ -411,10 +392,10 @@ fn detect_json(text: &[u8]) -> Option<Layout> {
     if has(b"\"crash\"") && (has(b"\"binary_images\"") || has(b"\"report\"")) {
         return Some(Layout::KsCrash);
     }
-    if has(b"\"stacktrace\"") && bugsnag::FRAME_KEYS.iter().any(|key| has(key)) {
-        return Some(Layout::Bugsnag);
-    }
-    if has(b"\"stacktrace\"") && (has(b"\"exception\"") || has(b"\"threads\"")) {
+    if has(b"\"stacktrace\"")
+        && has(b"\"frames\"")
+        && (has(b"\"exception\"") || has(b"\"threads\""))
+    {
         return Some(Layout::Event);
     }
     None

@@ -27,7 +27,8 @@ pub(crate) fn other_product(bytes: &[u8]) -> Option<OtherProduct> {
         "give the addresses of its frames to `symbolicate --debug FILE --address`";
     // All marks of a row are there.
     #[rustfmt::skip]
-    const PRODUCTS: [(&[&[u8]], &str, &str); 9] = [
+    const PRODUCTS: [(&[&[u8]], &str, &str); 10] = [
+        (&[b"\"stacktrace\"", b"\"errorClass\""], "an event of Bugsnag", "give the addresses of its frames to `symbolicate --debug FILE --address`"),
         (&[b"MDMP"], "a minidump", "symbolicate it with `minidump-stackwalk`"),
         (&[b"*** *** *** ***", b"Build fingerprint:"], "a tombstone of Android", "symbolicate it with `ndk-stack`"),
         (&[b"==ERROR: "], "the report of a sanitizer", "set `symbolizer_path` for the sanitizer, or use `asan_symbolize.py`"),

@@ -5,7 +5,7 @@ use super::fields::{Fields, keep_frames, unsigned};
 use super::{names, values};
 use crate::report::time::wall;
 use crate::report::{EventKind, Image, MemoryUse, Signal, Thread, Value};
-use crate::symbolicate::recorded::SYMBOL_OFFSET;
+use crate::symbolicate::keys::SYMBOL_OFFSET;
 
 /// Paths of what a head has: see [`Fields`].
 pub(super) struct HeadPaths {
@@ -257,7 +257,7 @@ pub(super) fn joined(version: Option<String>, build: Option<String>) -> String {
     }
 }
 
-/// Bytes from the symbol of a frame to its address; kept for [`Recorded`](crate::symbolicate::recorded).
+/// Bytes from the symbol of a frame to its address; kept for `recorded.rs`.
 fn symbol_offset(fields: &mut Fields, pc: u64) -> Option<u64> {
     const OFFSET: &str = SYMBOL_OFFSET;
     if let Some(offset) = fields.get(OFFSET) {

@@ -6,14 +6,13 @@ use anstyle::{AnsiColor, Style as Paint};
 
 use super::TextPage;
 use crate::report::limits;
-use crate::report::model::{EventKind, Image, Thread};
+use crate::report::model::{EventKind, Found, Image, Thread};
 use crate::report::time::nanos;
 use crate::symbolicate::blame::{Blamed, Owner, each, each_of, handling, is_own, owner};
 use crate::symbolicate::format::facts::{count, duration};
 use crate::symbolicate::format::plain;
 use crate::symbolicate::format::stacks::{chain_ends, heaviest, rows};
 use crate::symbolicate::frame::{Awaiting, PhysicalFrame, SourceFrame, Stack, image_file_name};
-use crate::symbolicate::import::AWAITS;
 
 impl TextPage<'_> {
     pub(super) fn thread(&mut self, index: usize, thread: &Thread, stack: &Stack) {
@@ -157,7 +156,7 @@ impl TextPage<'_> {
             ""
         } else if is_tail_caller {
             " [tail call]"
-        } else if physical.found == AWAITS {
+        } else if physical.found == Found::AsyncCaller {
             " [async]"
         } else if physical.is_guess() {
             " [guess]"

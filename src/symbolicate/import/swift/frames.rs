@@ -4,7 +4,7 @@ use crate::report::{Image, Value};
 use crate::symbolicate::import::fields::Fields;
 use crate::symbolicate::import::lines::stack_line;
 use crate::symbolicate::import::{names, values};
-use crate::symbolicate::recorded::SYMBOL_OFFSET;
+use crate::symbolicate::keys::SYMBOL_OFFSET;
 
 /// The meaning of a frame's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

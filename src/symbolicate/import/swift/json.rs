@@ -9,7 +9,7 @@ use crate::symbolicate::import::draft::Draft;
 use crate::symbolicate::import::fields::Fields;
 use crate::symbolicate::import::parts::registers;
 use crate::symbolicate::import::{Layout, values};
-use crate::symbolicate::recorded::SYMBOL_OFFSET;
+use crate::symbolicate::keys::SYMBOL_OFFSET;
 
 /// Reads the object of a backtrace. The message is in the lines `before` it.
 pub(super) fn read(mut fields: Fields, before: &[String]) -> Reading {

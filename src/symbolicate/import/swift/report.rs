@@ -8,7 +8,7 @@ use crate::report::{EventKind, Found, Image, Omitted, Reading, Signal, Thread, V
 use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::import::draft::Draft;
 use crate::symbolicate::import::fields::Fields;
-use crate::symbolicate::import::{AWAITS, Layout, UNSAID, values};
+use crate::symbolicate::import::{Layout, values};
 use crate::symbolicate::system_paths::is_system;
 
 /// The part of the text that is being read.
@@ -313,8 +313,8 @@ pub(super) fn add_thread(draft: &mut Draft, of: SwiftThread) {
                 } else {
                     found.push(match kind {
                         FrameKind::ProgramCounter if found.is_empty() => Found::Context,
-                        FrameKind::AsyncResume => AWAITS,
-                        _ => UNSAID,
+                        FrameKind::AsyncResume => Found::AsyncCaller,
+                        _ => Found::Unknown,
                     });
                 }
                 frames.push(fields.into_raw());
