@@ -32,17 +32,7 @@ impl Symbol {
         };
         let start = (name.as_ptr() as usize).checked_sub(data.as_ptr() as usize)?;
         let is_in = start + name.len() <= data.len();
-        is_in.then(|| Symbol::named(symbol, name, start, mach_o))?
-    }
-
-    /// The same with this name, which lies at `start`.
-    pub fn named<'data>(
-        symbol: &impl ObjectSymbol<'data>,
-        name: &[u8],
-        start: usize,
-        mach_o: bool,
-    ) -> Option<Symbol> {
-        if is_no_function(name) || std::str::from_utf8(name).is_err() {
+        if !is_in || is_no_function(name) || std::str::from_utf8(name).is_err() {
             return None;
         }
         Some(Symbol {

@@ -19,7 +19,6 @@ use super::files::cache::Cache;
 use super::files::debug_map;
 use super::files::object_file;
 use super::files::search::{self, FolderWalk, ObjectSummary};
-use super::files::symbol_maps;
 use super::frame::id_text;
 use super::image_files::ImageFiles;
 use super::lock;
@@ -40,8 +39,6 @@ pub struct DebugFiles {
     names: FxHashMap<OsString, BTreeSet<Vec<u8>>>,
     /// Images that were added by their own path and cannot name functions.
     nameless: Vec<FoundObject>,
-    /// BCSymbolMaps by UUID.
-    maps: FxHashMap<Vec<u8>, PathBuf>,
     /// The paths that were added.
     given: Vec<PathBuf>,
     apple: ApplePlaces,
@@ -80,7 +77,7 @@ impl FoundObject {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Added {
-    /// Objects (a universal file has several) with an id and with something to name functions by, and BCSymbolMaps.
+    /// Objects (a universal file has several) with an id and with something to name functions by.
     pub objects: usize,
     /// Files that looked like debug files but could not be read, and why.
     pub damaged: Vec<String>,
@@ -102,7 +99,6 @@ impl DebugFiles {
             index: BTreeMap::new(),
             names: FxHashMap::default(),
             nameless: Vec::new(),
-            maps: FxHashMap::default(),
             given: Vec::new(),
             apple: ApplePlaces::default(),
             follow_links: false,
@@ -178,7 +174,7 @@ impl DebugFiles {
         self
     }
 
-    /// Adds what `path` holds: a Mach-O or ELF file, a `.dSYM`, an `.xcarchive`, a dyld shared cache, a BCSymbolMap, or a
+    /// Adds what `path` holds: a Mach-O or ELF file, a `.dSYM`, an `.xcarchive`, a dyld shared cache, or a
     /// folder of any of these, as Xcode's `DeviceSupport` is one. Only headers are read. A folder is walked by as many
     /// threads as [`jobs`](DebugFiles::jobs) allows; what was found in it is remembered in the
     /// [`cache`](DebugFiles::cache).
@@ -202,9 +198,6 @@ impl DebugFiles {
             added.links_out = walked.links_out;
             let mut images = Vec::new();
             for looked in walked.looked {
-                if self.add_map(&looked.path, &mut added) {
-                    continue;
-                }
                 match looked.objects {
                     Ok(objects) => {
                         let bare = objects.iter().filter(|object| object.is_bare_mach_o());
@@ -221,7 +214,7 @@ impl DebugFiles {
                 .filter_map(|(_, path)| debug_map::hint(path))
                 .take(MOST_HINTS);
             added.damaged.extend(hints);
-        } else if !self.add_map(path, &mut added) {
+        } else {
             let objects = search::objects(path)?;
             if !objects.iter().any(ObjectSummary::names) {
                 let with_code = objects.iter().filter(|object| object.has_code);
@@ -242,21 +235,6 @@ impl DebugFiles {
     fn has_dwarf(&self, id: &[u8]) -> bool {
         let entries = self.index.get(id);
         entries.is_some_and(|all| all.iter().any(|entry| entry.object.has_dwarf))
-    }
-
-    /// Adds a BCSymbolMap; returns false for another kind of file.
-    fn add_map(&mut self, path: &Path, added: &mut Added) -> bool {
-        let Some(id) = symbol_maps::id_of(path) else {
-            return false;
-        };
-        match symbol_maps::damage(path) {
-            Some(damage) => added.damaged.push(damage),
-            None => {
-                added.objects += 1;
-                self.maps.insert(id, path.to_owned());
-            }
-        }
-        true
     }
 
     /// Adds the objects of one file that have something to name functions by.

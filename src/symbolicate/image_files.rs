@@ -177,11 +177,6 @@ impl ImageFiles {
         has_dwarf(&self.files)
     }
 
-    /// Returns the sum of a source file: see [`DebugFile::source_sum`].
-    pub(crate) fn source_sum(&self, path: &str) -> Option<[u8; 16]> {
-        self.files.iter().find_map(|file| file.source_sum(path))
-    }
-
     /// Returns what is not read of all files: see [`DebugFile::unread`].
     pub(crate) fn unread(&self) -> Unread {
         let mut all = Unread::default();

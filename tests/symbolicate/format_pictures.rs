@@ -366,3 +366,32 @@ fn tabs_of_the_source_are_spaces() {
         assert!(!page.contains("\\u{9}"), "{format}: {page}");
     }
 }
+
+#[test]
+fn a_source_file_that_ends_before_the_line_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let short = folder.path().join("kiosk.c");
+    std::fs::write(&short, "// Earlier.\n").unwrap();
+    let source = folder.path().to_str().unwrap();
+    let report = testdata("foreign/crash.ips");
+    let run = |format| {
+        let args = [
+            "--no-cache",
+            "--no-search",
+            "--format",
+            format,
+            "--source",
+            source,
+        ];
+        let args = args.map(std::ffi::OsStr::new);
+        crate::deadline::symbolicate(args.into_iter().chain([report.as_os_str()])).err
+    };
+    let named = format!("  {}  (of ", short.canonicalize().unwrap().display());
+    for format in ["text", "html"] {
+        let err = run(format);
+        assert!(err.contains(&named), "{format}: {err}");
+    }
+    assert!(!run("json").contains(&named), "no source code is shown");
+    std::fs::write(&short, "// Earlier.\n".repeat(999)).unwrap();
+    assert!(!run("text").contains(&named));
+}

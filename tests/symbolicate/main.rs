@@ -27,7 +27,6 @@ mod found;
 mod group_fleet;
 mod group_formats;
 mod group_top;
-mod hidden_names;
 #[cfg(target_os = "linux")]
 mod hostile;
 mod imported_kinds;
@@ -52,7 +51,6 @@ mod redact;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod shapes;
 #[cfg(target_os = "linux")]
-mod source_sums;
 #[cfg(target_os = "linux")]
 mod strangers;
 mod system;

@@ -260,10 +260,7 @@ impl Job<'_> {
         }
         let part = F::part(&self.style, &origin, &symbolicated);
         if let Some(shown) = &self.style.sources {
-            let files = self.symbolicator.files();
-            tally
-                .changed
-                .extend(sources::changed(&symbolicated, shown, files));
+            tally.changed.extend(sources::changed(&symbolicated, shown));
         }
         Some(part)
     }

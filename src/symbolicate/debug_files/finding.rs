@@ -11,7 +11,6 @@ use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::links::is_system_library;
 use crate::symbolicate::files::object_file::{self, ObjectFile};
 use crate::symbolicate::files::search::UUID;
-use crate::symbolicate::files::symbol_maps::{self, SymbolMap};
 use crate::symbolicate::files::{apple_places, dyld_cache, search};
 use crate::symbolicate::image_files::{ImageFiles, has_dwarf};
 use crate::symbolicate::lock;
@@ -168,21 +167,7 @@ impl DebugFiles {
         let key = (object.path.clone(), object.id.clone());
         let learned = lock(&self.open).learned.entry(key).or_default().clone();
         let options = self.options.clone();
-        let map = self.symbol_map(&object);
-        Some(DebugFile::new(object, sup, map, options, learned))
-    }
-
-    /// Opens the map from the placeholders that a bitcode build put in to the original names.
-    fn symbol_map(&self, object: &ObjectFile) -> Option<SymbolMap> {
-        if !object.is_mach_o() || object.id.is_empty() {
-            return None;
-        }
-        let ids = symbol_maps::ids(&object.path, &object.id);
-        let given = ids.iter().find_map(|id| self.maps.get(id).cloned());
-        let in_archive = |id: &Vec<u8>| symbol_maps::in_archive(&object.path, id);
-        let searched = || ids.iter().find_map(in_archive);
-        let path = given.or_else(|| self.options.search.then(searched)?);
-        SymbolMap::open(&path?).ok()
+        Some(DebugFile::new(object, sup, options, learned))
     }
 
     /// Opens the dwz file of a debug file, among what was added or where the debug file says.

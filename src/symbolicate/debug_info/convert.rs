@@ -39,8 +39,6 @@ pub(crate) enum NoTable {
     Overlaps,
     /// They share the bytes of long texts.
     LongNames,
-    /// The texts of a map are no part of it.
-    Hidden,
     /// Nobody needs it any more.
     Stopped,
 }
@@ -65,7 +63,6 @@ impl fmt::Display for NoTable {
             NoTable::Unreadable => "some of its debug information is damaged",
             NoTable::Overlaps => "too many functions end within others",
             NoTable::LongNames => "its names and paths are far longer than the file",
-            NoTable::Hidden => "its names are those of a BCSymbolMap",
             NoTable::Stopped => "the run ended before",
         })
     }

@@ -10,14 +10,12 @@ use super::direct::Direct;
 use super::dwarf::DwarfSections;
 use super::learned::Learned;
 use super::names::{self, KnownNames};
-use super::sums::SourceSums;
 use super::symbols::{self, ObjectSymbols};
 use super::symcache::FullTable;
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::cache::Cache;
 use crate::symbolicate::files::object_file::ObjectFile;
 use crate::symbolicate::files::packed_symbols;
-use crate::symbolicate::files::symbol_maps::SymbolMap;
 use crate::symbolicate::frame::{Resolved, Source, SourceFrame, Unread};
 use crate::symbolicate::lock;
 
@@ -29,8 +27,6 @@ pub(crate) struct DebugFile {
 struct Inner {
     object: ObjectFile,
     sup: Option<ObjectFile>,
-    /// The texts that a bitcode build hid.
-    map: Option<Arc<SymbolMap>>,
     options: Arc<DebugFileOptions>,
     /// Once the whole file is known, no more is read of its DWARF.
     dwarf: Mutex<DwarfState>,
@@ -41,8 +37,6 @@ struct Inner {
     packed_symbols: OnceLock<Option<ObjectSymbols>>,
     /// The table of the whole file, once it was made or mapped.
     full_table: OnceLock<FullTable>,
-    /// Sums of its source files, once source code was shown.
-    sums: OnceLock<SourceSums>,
     /// Set where the table that is being made is of no use any more.
     stop: AtomicBool,
     /// Set where the file is closed for want of room: it may be opened again.
@@ -89,27 +83,20 @@ impl DebugFile {
     pub(crate) fn new(
         object: ObjectFile,
         sup: Option<ObjectFile>,
-        map: Option<SymbolMap>,
         options: Arc<DebugFileOptions>,
         learned: Arc<Mutex<Learned>>,
     ) -> DebugFile {
-        // No table has the texts of a map.
-        let table = match map {
-            Some(_) => None,
-            None => lock(&learned).opened(&object, options.cache.as_ref()),
-        };
+        let table = lock(&learned).opened(&object, options.cache.as_ref());
         DebugFile {
             inner: Arc::new(Inner {
                 object,
                 sup,
-                map: map.map(Arc::new),
                 options,
                 dwarf: Mutex::default(),
                 learned,
                 symbols: OnceLock::new(),
                 packed_symbols: OnceLock::new(),
                 full_table: table.map_or_else(OnceLock::new, OnceLock::from),
-                sums: OnceLock::new(),
                 stop: AtomicBool::new(false),
                 is_wanted_again: AtomicBool::new(false),
             }),
@@ -134,13 +121,6 @@ impl DebugFile {
         unread.refused += usize::from(matches!(self.inner.packed_symbols.get(), Some(None)));
         unread.split |= self.inner.object.altlink.is_some() && self.inner.sup.is_none();
         unread
-    }
-
-    /// Returns the MD5 sum of a source file as it was compiled; `None` if the debug information does not have it.
-    pub(crate) fn source_sum(&self, path: &str) -> Option<[u8; 16]> {
-        let inner = &self.inner;
-        let read = || SourceSums::read(&inner.object, inner.sup.as_ref());
-        inner.sums.get_or_init(read).of(path)
     }
 
     /// Bytes of memory that it takes, roughly: more than what is mapped of files.
@@ -307,10 +287,7 @@ impl Inner {
 
     /// The object's symbols.
     fn symbols(&self) -> &ObjectSymbols {
-        self.symbols.get_or_init(|| match &self.map {
-            Some(map) => symbols::read_with(&self.object, map),
-            None => symbols::read(&self.object),
-        })
+        self.symbols.get_or_init(|| symbols::read(&self.object))
     }
 
     /// Runs `work` on the symbols that an answer for `svma` needs: for the first answers no more than those.
@@ -322,7 +299,6 @@ impl Inner {
     ) -> T {
         dwarf.near += 1;
         if self.symbols.get().is_none()
-            && self.map.is_none()
             && dwarf.near <= SINGLE_ANSWERS
             && let Some(symbols) = symbols::read_near(&self.object, svma)
         {
@@ -347,7 +323,6 @@ impl Inner {
             let guard = std::mem::take(&mut learned.guard);
             let mut direct = Direct::new(&self.object, own, sup.as_ref(), guard);
             direct.is_anywhere = self.options.search;
-            direct.map.clone_from(&self.map);
             dwarf.direct = Some(direct);
         }
         self.object.bytes.let_go();
@@ -376,15 +351,12 @@ impl Inner {
             return false;
         }
         let is_partial = (self.begun().direct.as_ref()).map(|direct| direct.is_partial);
-        let reason = match (is_partial, &self.map) {
-            (None, _) => return false,
-            (Some(true), _) => NoTable::OtherFiles,
-            (_, Some(_)) => NoTable::Hidden,
-            _ => return true,
-        };
+        if is_partial != Some(true) {
+            return is_partial.is_some();
+        }
         let mut learned = lock(&self.learned);
         learned.settled = true;
-        learned.no_table = Some(reason.to_string());
+        learned.no_table = Some(NoTable::OtherFiles.to_string());
         false
     }
 

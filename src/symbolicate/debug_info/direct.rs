@@ -17,7 +17,6 @@ use super::names::{self, KnownNames, known};
 use super::split::Split;
 use super::units::Units;
 use crate::symbolicate::files::object_file::ObjectFile;
-use crate::symbolicate::files::symbol_maps::SymbolMap;
 use crate::symbolicate::frame::{SourceFrame, Unread, bounded};
 
 /// One object's DWARF: which units claim an address, and, once one does, all of them at work.
@@ -32,8 +31,6 @@ pub(crate) struct Direct {
     pub is_partial: bool,
     /// True if `.dwo` files may lie at any path that the units name.
     pub is_anywhere: bool,
-    /// The texts that a bitcode build hid.
-    pub map: Option<Arc<SymbolMap>>,
     /// The object's own, next to which `.dwo` and `.dwp` files are looked for.
     path: PathBuf,
     own: &'static DwarfSections,
@@ -55,7 +52,6 @@ pub(crate) struct Addr2Line {
     guard: Guard,
     split: Split,
     names: FullNames<'static>,
-    map: Option<Arc<SymbolMap>>,
 }
 
 /// An answer as DWARF has it.
@@ -96,7 +92,6 @@ impl Direct {
         Direct {
             is_partial: object.altlink.is_some() || units.is_partial || sections.unread > 0,
             is_anywhere: false,
-            map: None,
             units,
             guard,
             addr2line: None,
@@ -124,9 +119,7 @@ impl Direct {
         let split = || Split::new(&self.path, self.is_anywhere);
         let read = || {
             let guard = std::mem::take(&mut self.guard);
-            let mut read = Addr2Line::new(split(), self.own, self.shared, guard)?;
-            read.map.clone_from(&self.map);
-            Some(read)
+            Addr2Line::new(split(), self.own, self.shared, guard)
         };
         self.addr2line.get_or_insert_with(read).as_mut()
     }
@@ -256,7 +249,6 @@ impl Addr2Line {
             dwarf,
             guard,
             split,
-            map: None,
         })
     }
 
@@ -320,14 +312,16 @@ impl Addr2Line {
             let name = match &full {
                 Some(name) => Some(names.named(&name.full)),
                 None => {
-                    let name = name.as_deref().and_then(|name| self.shown(name));
+                    let name = name.as_deref().and_then(known);
                     name.map(|name| names.named(name))
                 }
             };
             let location = frame.location.as_ref();
             let file = location.and_then(|location| location.file);
             found.frames.push(SourceFrame {
-                file: file.filter(is_stated).map(|file| self.file(file)),
+                file: file
+                    .filter(is_stated)
+                    .map(|file| Arc::from(&*bounded(file))),
                 line: location.and_then(|location| location.line),
                 ..name.unwrap_or_default()
             });
@@ -344,25 +338,11 @@ impl Addr2Line {
         Some((found, outermost.map(|(at, _)| at)))
     }
 
-    /// A name that says something: that which a bitcode build hid is the map's.
-    fn shown<'n>(&'n self, name: &'n str) -> Option<&'n str> {
-        let text = self.map.as_ref().and_then(|map| map.text(name));
-        known(text.unwrap_or(name))
-    }
-
-    /// A path as frames have it.
-    fn file(&self, path: &str) -> Arc<str> {
-        match &self.map {
-            Some(map) => (*bounded(&map.path(path))).into(),
-            None => (*bounded(path)).into(),
-        }
-    }
-
     /// The line at an address, and nothing else.
     fn line_alone(&self, svma: u64) -> Option<DwarfAnswer> {
         let row = self.rows(svma, svma.checked_add(1)?).into_iter().next();
         let (_, _, file, line) = row?;
-        let file = file.map(|file| self.file(file));
+        let file = file.map(|file| Arc::from(&*bounded(file)));
         Some(DwarfAnswer {
             frames: vec![SourceFrame {
                 file,

@@ -14,7 +14,6 @@ pub(super) mod lines;
 pub(super) mod names;
 pub(super) mod roots;
 pub(super) mod split;
-pub(super) mod sums;
 pub(super) mod symbols;
 pub(super) mod symcache;
 pub(super) mod units;

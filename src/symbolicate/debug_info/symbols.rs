@@ -2,12 +2,10 @@
 
 use object::{Object, ObjectSymbol};
 
-use super::demangle::Mangling;
 pub(crate) use crate::functions::Named;
 use crate::functions::{self, Symbol, tables};
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::object_file::ObjectFile;
-use crate::symbolicate::files::symbol_maps::SymbolMap;
 
 /// The functions of a symbol table.
 pub(crate) type ObjectSymbols = functions::Symbols<SharedBytes>;
@@ -21,35 +19,6 @@ pub(crate) fn read(object: &ObjectFile) -> ObjectSymbols {
         return ObjectSymbols::default();
     };
     ObjectSymbols::read(&file, &object.bounds(), object.bytes.clone())
-}
-
-/// All of an object's, with the names that `map` has for those that a bitcode build hid.
-pub(crate) fn read_with(object: &ObjectFile, map: &SymbolMap) -> ObjectSymbols {
-    let Some(file) = object.parse() else {
-        return ObjectSymbols::default();
-    };
-    let (mut names, mut symbols, mut whole) = (Vec::new(), Vec::new(), object.has_dwarf);
-    for (table, symbol) in tables(&file) {
-        if !symbol.is_definition() || object.code_end(symbol.address()).is_none() {
-            continue;
-        }
-        let name = symbol.name().unwrap_or_default();
-        let name = without_underscore(map.text(name).unwrap_or(name)).as_bytes();
-        if let Some(read) = Symbol::named(&symbol, name, names.len(), true) {
-            whole |= table == 0 && symbol.is_local();
-            names.extend_from_slice(name);
-            symbols.push(read);
-        }
-    }
-    let bounds = object.bounds();
-    ObjectSymbols::of(symbols, &file, &bounds, whole, SharedBytes::from(names))
-}
-
-/// A Mach-O symbol's name as its source has it. A map may have mangled names as debug information has them.
-fn without_underscore(name: &str) -> &str {
-    let plain = name.strip_prefix('_').unwrap_or(name);
-    let is_whole = Mangling::of(name).is_some() && Mangling::of(plain).is_none();
-    if is_whole { name } else { plain }
 }
 
 /// As much of the symbol table as one address needs: the same answers for `address`, sooner,

@@ -13,4 +13,3 @@ pub(super) mod object_file;
 pub(super) mod own;
 pub(super) mod packed_symbols;
 pub(super) mod search;
-pub(super) mod symbol_maps;

@@ -33,23 +33,14 @@ pub struct Sources {
     roots: Vec<Option<PathBuf>>,
     files: Mutex<FxHashMap<String, Option<Arc<SourceFile>>>>,
     read: Mutex<FxHashSet<Identity>>,
-    shown: Mutex<FxHashMap<String, ShownFile>>,
+    /// Files that end before a line that was asked for, by their paths in debug information.
+    short: Mutex<FxHashMap<String, PathBuf>>,
 }
 
 /// A file that was read.
 struct SourceFile {
     text: String,
-    shown: ShownFile,
-}
-
-/// A file whose lines were asked for.
-#[derive(Debug, Clone)]
-pub(crate) struct ShownFile {
-    pub path: PathBuf,
-    /// Its MD5 sum.
-    pub sum: [u8; 16],
-    /// True if a line was asked for that is after its end.
-    pub lacks_line: bool,
+    path: PathBuf,
 }
 
 /// Some lines of a file.
@@ -70,7 +61,7 @@ impl Sources {
             folders,
             files: Mutex::default(),
             read: Mutex::default(),
-            shown: Mutex::default(),
+            short: Mutex::default(),
         }
     }
 
@@ -85,18 +76,18 @@ impl Sources {
         let lines = lines.map(|line| line.chars().take(COLUMNS).collect::<String>());
         let lines: Vec<String> = lines.map(|line| line.replace('\t', "    ")).collect();
         let has_line = lines.len() > (line - first) as usize;
-        let mut shown = lock(&self.shown);
-        let shown = shown.entry(file.to_owned());
-        shown.or_insert_with(|| source.shown.clone()).lacks_line |= !has_line;
+        if !has_line {
+            lock(&self.short).insert(file.to_owned(), source.path.clone());
+        }
         has_line.then_some(Excerpt {
             first: first + 1,
             lines,
         })
     }
 
-    /// Returns the file whose lines were asked for by this path of debug information.
-    pub(crate) fn shown(&self, file: &str) -> Option<ShownFile> {
-        lock(&self.shown).get(file).cloned()
+    /// Returns the file for this path of debug information if it ends before a line that was asked for.
+    pub(crate) fn too_short(&self, file: &str) -> Option<PathBuf> {
+        lock(&self.short).get(file).cloned()
     }
 
     fn file(&self, file: &str) -> Option<Arc<SourceFile>> {
@@ -163,14 +154,9 @@ impl fmt::Debug for Sources {
 
 fn read(path: PathBuf) -> Option<Arc<SourceFile>> {
     let bytes = SharedBytes::read(&path, BYTES).ok()?;
-    let sum = md5::compute(&bytes).0;
     Some(Arc::new(SourceFile {
         text: String::from_utf8_lossy(&bytes).into_owned(),
-        shown: ShownFile {
-            path,
-            sum,
-            lacks_line: false,
-        },
+        path,
     }))
 }
 

@@ -16,7 +16,7 @@ fn units_that_were_checked_are_known_when_the_file_is_opened_again() {
     for opening in 0..3 {
         let object = object_file::open(KIOSK.as_ref()).unwrap().remove(0);
         let (start, end) = object.code[0];
-        let file = DebugFile::new(object, None, None, options.clone(), learned.clone());
+        let file = DebugFile::new(object, None, options.clone(), learned.clone());
         assert_eq!(lock(&learned).guard.weight() > 0, opening > 0);
         let answers = (start..end).map(|svma| file.inner.lookup_directly(svma).0);
         all.push(format!("{:?}", answers.collect::<Vec<_>>()));
@@ -28,7 +28,7 @@ fn units_that_were_checked_are_known_when_the_file_is_opened_again() {
 /// A file for both ways, and its table; `None` where no table can be made of it.
 fn engines(object: ObjectFile) -> Option<(DebugFile, FullTable)> {
     // Its own table is broken off once it goes.
-    let debug_file = DebugFile::new(object, None, None, Arc::new(options()), Arc::default());
+    let debug_file = DebugFile::new(object, None, Arc::new(options()), Arc::default());
     let file = &debug_file.inner;
     let sections = Arc::new(DwarfSections::load(&file.object)?);
     let (table, damaged) = convert(&file.object, &sections, file.symbols(), &file.stop).ok()?;

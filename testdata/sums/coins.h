@@ -1,3 +1,0 @@
-static inline int coins_count(int coins) {
-    return coins * 100;
-}
