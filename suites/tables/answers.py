@@ -25,6 +25,15 @@ def unique(reports):
         if own not in seen:
             seen.add(own)
             kept.append({**report, "own": own, "who": own if report["launch"] == NOBODY else report["launch"]})
+    ends = {}
+    for report in kept:
+        if report["ended"]:
+            ends.setdefault(report["who"], []).append(report)
+    for reports in ends.values():
+        # A launch ends once: not by a stall if there is another cause, else by the longest stall.
+        reports.sort(key=lambda report: (report["at_least"], -(report["duration"] or 0), report["group"]))
+        for other in reports[1:]:
+            other["ended"] = False
     return kept
 
 

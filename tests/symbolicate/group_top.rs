@@ -287,6 +287,73 @@ fn what_ends_launches_comes_before_hiccups() {
     assert_eq!((top[2].at_least, top[2].endings["recovered"]), (false, 1));
 }
 
+/// A launch ends of one cause, in whatever order its reports are read: of a crash, panic or exception before a kill in a stall,
+/// and of the longest stall before another.
+#[test]
+fn a_launch_that_several_reports_end_counts_in_one_group() {
+    let symbolicator = Symbolicator::new(DebugFiles::new().system(false));
+    let stalled = |name, lasted| event(EventKind::Stall, false, None, lasted, name);
+    let launches = [
+        vec![
+            event(EventKind::Crash, true, None, 0, "crash"),
+            stalled("freeze", 9_000_000_000),
+        ],
+        vec![
+            stalled("freeze", 9_000_000_000),
+            event(EventKind::Panic, true, None, 0, "panic"),
+            stalled("lock", 10_000_000_000),
+        ],
+        vec![
+            stalled("lock", 2_000_000_000),
+            event(EventKind::Exception, true, None, 0, "exception"),
+        ],
+        vec![
+            stalled("lock", 2_000_000_000),
+            stalled("freeze", 3_000_000_000),
+        ],
+        vec![stalled("lock", 2_000_000_000)],
+        // Neither ended the launch.
+        vec![
+            event(EventKind::Panic, false, None, 0, "caught"),
+            event(EventKind::Stall, false, Some(9), 9, "hiccup"),
+        ],
+    ];
+    let numbered = launches.into_iter().zip(1_u8..);
+    let mut reports: Vec<Symbolicated> = numbered
+        .flat_map(|(reports, launch)| {
+            let of_launch = move |mut report: Report| {
+                report.head.launch = [launch; 16];
+                report
+            };
+            reports.into_iter().map(of_launch)
+        })
+        .map(|report| symbolicator.symbolicate(report))
+        .collect();
+    let expected = [
+        ("caught", 0),
+        ("crash", 1),
+        ("exception", 1),
+        ("freeze", 1),
+        ("hiccup", 0),
+        ("lock", 1),
+        ("panic", 1),
+    ];
+    for _ in 0..reports.len() {
+        let mut groups = Groups::new();
+        reports.iter().for_each(|report| {
+            groups.add("a", report);
+        });
+        let mut seen: Vec<(String, u64)> = groups
+            .top(10)
+            .iter()
+            .map(|group| (group.example.stack[0].clone(), group.ended))
+            .collect();
+        seen.sort_unstable();
+        assert_eq!(seen, expected.map(|(name, ended)| (name.to_owned(), ended)));
+        reports.rotate_left(1);
+    }
+}
+
 /// Spins and reports of disk writes last for hours, in which the app was not frozen.
 #[test]
 fn the_time_that_load_lasted_is_no_time_of_stalls() {

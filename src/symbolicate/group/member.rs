@@ -12,7 +12,7 @@ use crate::symbolicate::keys::ENDED_BY;
 use crate::symbolicate::title::{TitleParts, pattern, shortened};
 
 /// The values of a report that count in its group. It can be made on any thread, and takes little memory.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Member {
     /// The group's [`key`](super::Group::key).
@@ -35,7 +35,7 @@ pub struct Member {
     pub duration: Duration,
     /// True if the stall was never seen to end: `duration` is up to its last sample.
     pub at_least: bool,
-    /// True if the launch ended by it.
+    /// True if the launch ended by it, as far as this report shows.
     pub ended: bool,
     /// The way it ended: the signal, `panic`, the word of a stall's end, [`NO_END`](super::NO_END).
     pub ending: String,
@@ -77,15 +77,11 @@ impl Member {
             Some(event) if is_panic => message_of(event, pattern),
             _ => None,
         };
+        let facts = [ended_by, panic_pattern.as_deref()];
         let head = &report.head;
         let launch = Some(head.launch).filter(|launch| *launch != [0; 16]);
         Member {
-            key: key_of(
-                kind,
-                [ended_by, panic_pattern.as_deref()],
-                &app_word(&report.head.app.name),
-                &stack,
-            ),
+            key: key_of(kind, facts, &app_word(&head.app.name), &stack),
             identity: identity(report),
             kind,
             stack,

@@ -22,6 +22,7 @@ mod names;
 mod seen;
 mod stack;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ pub(crate) const OTHERS: &str = "others";
 pub(crate) const NANOS_OF_A_DAY: u64 = 86_400_000_000_000;
 /// Days of which a group counts its reports.
 pub const DAYS: usize = 366;
+/// Ended launches that are remembered at a time. With one more, all are forgotten.
+const ENDS: usize = 7 << 16;
 
 /// Groups being counted, in memory that does not grow with the number of reports.
 #[derive(Debug, Default)]
@@ -51,10 +54,13 @@ pub struct Groups {
     reports: u64,
     dropped: u64,
     seen: SeenIds,
+    /// The report by which each launch ended, and its group. Of several reports the least counts: that of no open stall,
+    /// then the longest stall.
+    ends: FxHashMap<u64, (bool, Reverse<Duration>, u128)>,
 }
 
 /// Reports of the same fault.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Group {
     /// Of kind and stack: the same on every machine, for every order of the reports.
@@ -63,8 +69,8 @@ pub struct Group {
     pub example: Member,
     /// Number of reports.
     pub count: u64,
-    /// Number of launches that ended by them: crashes, and stalls that were never seen to end. A launch ends once, however
-    /// many reports say so.
+    /// Number of launches that ended by them: crashes, and stalls that were never seen to end. A launch ends once, of one
+    /// cause: of a crash, panic or exception before a stall, and of the longest stall before others.
     pub ended: u64,
     /// Sum of the stalls' durations.
     pub total: Duration,
@@ -87,7 +93,6 @@ pub struct Group {
     /// Reports by day since the epoch: the last [`DAYS`] on which there were any.
     pub days: BTreeMap<u64, u64>,
     launches: Launches,
-    ended_launches: Launches,
 }
 
 /// The ending of a stall that was never seen to end: the app was killed in it, or died otherwise.
@@ -96,7 +101,7 @@ pub const NO_END: &str = "never seen to end";
 impl Group {
     /// Number of launches that have such reports; above some thousands an estimate, to 2 %.
     pub fn launches(&self) -> u64 {
-        self.launches.count().min(self.count)
+        self.launches.count().clamp(self.ended, self.count)
     }
 
     /// Returns the measure by which groups are ordered: the launches that it ended, then its total duration, then its count.
@@ -127,33 +132,30 @@ impl Groups {
         if !self.groups.contains_key(&key) && self.groups.len() >= GROUPS {
             self.drop_rare();
         }
+        let launch = launch_hash(&member.launch, self.reports);
+        let end = (member.at_least, Reverse(member.duration), key);
+        let known = self.ends.get(&launch).copied();
+        let ends = member.ended && known.is_none_or(|known| end < known);
+        if ends {
+            if self.ends.len() >= ENDS {
+                self.ends.clear();
+            }
+            self.ends.insert(launch, end);
+            if let Some(other) = known.and_then(|(.., other)| self.groups.get_mut(&other)) {
+                other.ended = other.ended.saturating_sub(1);
+            }
+        }
         let group = self.groups.entry(key).or_insert_with(|| Group {
             key,
             example: member.clone(),
-            count: 0,
-            ended: 0,
-            total: Duration::ZERO,
-            worst: Duration::ZERO,
-            at_least: false,
-            first: None,
-            last: None,
-            endings: BTreeMap::new(),
-            versions: BTreeMap::new(),
-            devices: BTreeMap::new(),
-            systems: BTreeMap::new(),
-            days: BTreeMap::new(),
-            launches: Launches::default(),
-            ended_launches: Launches::default(),
+            ..Group::default()
         });
         group.count += 1;
         group.at_least |= member.at_least;
         group.first = group.first.into_iter().chain(member.time).min();
         group.last = group.last.max(member.time);
-        group.launches.add(&member.launch, self.reports);
-        if member.ended {
-            group.ended_launches.add(&member.launch, self.reports);
-            group.ended = group.ended_launches.count().min(group.launches());
-        }
+        group.launches.add(launch);
+        group.ended += u64::from(ends);
         tally(&mut group.endings, &member.ending);
         tally(&mut group.versions, &member.version);
         tally(&mut group.devices, &member.device);
@@ -222,12 +224,9 @@ impl Groups {
 }
 
 fn tally(counts: &mut BTreeMap<String, u64>, what: &str) {
-    if let Some(count) = counts.get_mut(what) {
-        *count += 1;
-    } else {
-        let what = if counts.len() < KINDS { what } else { OTHERS };
-        *counts.entry(what.to_owned()).or_default() += 1;
-    }
+    let has_place = counts.len() < KINDS || counts.contains_key(what);
+    let what = if has_place { what } else { OTHERS };
+    *counts.entry(what.to_owned()).or_default() += 1;
 }
 
 /// Hashes of launches kept.
@@ -237,12 +236,15 @@ const KEPT: usize = 1 << 12;
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Launches(BTreeSet<u64>);
 
+/// Returns the hash of a launch's id. A launch without an id is another than all before, by the `number` of its report.
+fn launch_hash(id: &[u8; 16], number: u64) -> u64 {
+    let numbered = u128::from(number).to_be_bytes();
+    seen::spread(if *id == [0; 16] { &numbered } else { id })
+}
+
 impl Launches {
-    /// Counts a launch; one without an id is another than all before, and is told apart by the `number` of its report.
-    fn add(&mut self, id: &[u8; 16], number: u64) {
-        let numbered = u128::from(number).to_be_bytes();
-        let id = if *id == [0; 16] { &numbered } else { id };
-        self.0.insert(seen::spread(id));
+    fn add(&mut self, launch: u64) {
+        self.0.insert(launch);
         if self.0.len() > KEPT {
             self.0.pop_last();
         }
@@ -268,7 +270,7 @@ mod tests {
         for many in [1_u128, 100, 4_000, 100_000] {
             let mut launches = Launches::default();
             for id in (1..=many).chain(1..=many.min(50)) {
-                launches.add(&id.to_be_bytes(), 0);
+                launches.add(launch_hash(&id.to_be_bytes(), 0));
             }
             let (many, found) = (many as f64, launches.count() as f64);
             assert!(
@@ -277,7 +279,7 @@ mod tests {
             );
         }
         let mut without_ids = Launches::default();
-        (1..=7).for_each(|number| without_ids.add(&[0; 16], number));
+        (1..=7).for_each(|number| without_ids.add(launch_hash(&[0; 16], number)));
         assert_eq!(without_ids.count(), 7);
     }
 }
