@@ -30,7 +30,7 @@ pub(crate) enum Mangling {
 impl Mangling {
     /// The mangling that a name shows.
     pub(crate) fn of(name: &str) -> Option<Self> {
-        if SwiftName::is_prefixed(name) || name.len() <= LONGEST_MANGLED && SwiftName::is_old(name)
+        if SwiftName::is_prefixed(name) || name.len() <= LONGEST_MANGLED && SwiftName::is_type(name)
         {
             return Some(Self::Swift);
         }

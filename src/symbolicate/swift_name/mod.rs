@@ -1,11 +1,12 @@
 //! Swift's mangled names: a parser to a tree, a printer of the simplified form, and what the tree says of the code.
 //!
-//! It reads the grammar of Swift 4 to 6 (`$s`, `$S`, `_T0`, Embedded Swift's `$e`, macro files `@__swiftmacro_`) and that
-//! of Swift 3 and before (`_T`), each also with one `_` before it, as the symbols of Mach-O have it.
+//! It reads the grammar of Swift 4 to 6 (`$s`, `$S`, `_T0`, Embedded Swift's `$e`, macro files `@__swiftmacro_`) and names
+//! of classes and protocols in the Objective-C runtime (`_TtC`, `_TtP`), each also with one `_` before it, as the symbols of
+//! Mach-O have it. Function names of Swift 1 to 3 (until 2017) are not read.
 //! [`SwiftName::simplified`] is the form that Xcode, lldb and Apple's crash texts show, and which is closest to what was
 //! written: `Loader.refresh()`, `closure #1 in openScreen(_:)`, `specialized Store.read(_:)`.
 //!
-//! Both grammars are described by Swift's own documentation (`docs/ABI/Mangling.rst`) and by its demangler, which is the reference
+//! The grammar is described by Swift's own documentation (`docs/ABI/Mangling.rst`) and by its demangler, which is the reference
 //! for what is printed. A name that is damaged, or that needs what it refers to in memory (symbolic references), is
 //! none; none is shortened or guessed.
 //!
@@ -16,7 +17,7 @@
 mod full;
 mod identifier;
 mod kind;
-mod old;
+mod objc;
 mod parse;
 mod print;
 mod summary;
@@ -40,9 +41,9 @@ impl SwiftName {
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (tree, root) = match split_prefix(name) {
             Some((prefix, rest)) => parse::parse(rest, prefix == "_T0")?,
-            None => old::parse(
-                name.strip_prefix("__T")
-                    .or_else(|| name.strip_prefix("_T"))?,
+            None => objc::parse(
+                name.strip_prefix("__Tt")
+                    .or_else(|| name.strip_prefix("_Tt"))?,
             )?,
         };
         Some(Self { tree, root })
@@ -53,10 +54,10 @@ impl SwiftName {
         split_prefix(name).is_some()
     }
 
-    /// Returns true for a name of Swift 3 and before; what begins like one may be a C function's.
-    pub(crate) fn is_old(name: &str) -> bool {
-        let is_marked = name.starts_with("_T") || name.starts_with("__T");
-        is_marked && !Self::is_prefixed(name) && Self::parse(name).is_some()
+    /// Returns true for the name of a type in the Objective-C runtime. A C function's name may begin in the same way.
+    pub(crate) fn is_type(name: &str) -> bool {
+        let is_marked = name.starts_with("_Tt") || name.starts_with("__Tt");
+        is_marked && Self::parse(name).is_some()
     }
 
     /// The simplified form.

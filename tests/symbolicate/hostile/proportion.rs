@@ -61,7 +61,7 @@ fn names() -> Vec<(&'static str, String)> {
             "Swift, repeated",
             format!("$sSi{}tD", "A2048A".repeat(4_000)),
         ),
-        ("Swift 3, deep", format!("_Tt{}", "GSa".repeat(5_000))),
+        ("a Swift type, deep", format!("_Tt{}", "C".repeat(5_000))),
         ("C++, doubling", format!("_Z1fSt4pairIiiE{cpp}")),
         (
             "C++, tried again",

@@ -17,7 +17,8 @@ fn names_in_their_source_form() {
         ),
         ("_RNvC6_123foo3bar", "123foo::bar"),
         ("$s4main3fooyyF", "foo()"),
-        ("_TF4main3fooFT_T_", "foo()"),
+        ("_TtC4main3App", "App"),
+        ("_TF4main3fooFT_T_", "_TF4main3fooFT_T_"),
         ("main", "main"),
         ("-[Foo bar:]", "-[Foo bar:]"),
         ("_ZN_damaged", "_ZN_damaged"),
@@ -40,7 +41,8 @@ fn manglings_show() {
         ("_RINvCs1_3foo3barmE", Some(Rust)),
         ("_ZN3foo3barEv", Some(Itanium)),
         ("$s4main3fooyyF", Some(Swift)),
-        ("_TFC3red11BaseClassEHcfzT1aSi_S0_", Some(Swift)),
+        ("_TtC4main3App", Some(Swift)),
+        ("_TtC4main", None),
         ("_TIFFOpen", None),
         ("_Thread", None),
     ] {
@@ -136,7 +138,7 @@ fn names_of_every_language_end_at_the_bound() {
         "_Z1f",
         "-[Foo ",
         "@__swiftmacro_",
-        "_TtGSa",
+        "_TtC",
         "?",
     ] {
         for letter in ["a", "\u{e9}", "I", "9", "S_", "A2048A"] {

@@ -10,8 +10,6 @@ mod specializations;
 mod thunks;
 mod types;
 
-pub(super) use records::value_witness;
-
 use super::kind::{Kind, Nominal, Phrase};
 use super::tree::{Id, Tree};
 

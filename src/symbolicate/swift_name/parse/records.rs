@@ -243,7 +243,7 @@ impl Parser<'_> {
 }
 
 /// The words for a value witness of a code.
-pub(in super::super) fn value_witness(code: [u8; 2]) -> Option<Phrase> {
+fn value_witness(code: [u8; 2]) -> Option<Phrase> {
     Some(match &code {
         b"al" => &["allocateBuffer for "],
         b"ca" => &["assignWithCopy for "],
