@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use super::swift_name::SwiftName;
 use crate::report::model::{AsyncEnd, Found, IdText, Image, Omitted, Report};
 
 /// One frame as the source code has it: a function, or an inlined copy of one.
@@ -312,7 +311,7 @@ fn macro_of(file: &str) -> Option<String> {
     let name = file.rsplit(['/', '\\']).next()?;
     let mangled = name.starts_with("@__swiftmacro_").then_some(name)?;
     let mangled = mangled.strip_suffix(".swift").unwrap_or(mangled);
-    SwiftName::parse(mangled)?.simplified()
+    swift_name::simplified(mangled)
 }
 
 #[cfg(test)]

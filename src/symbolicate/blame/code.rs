@@ -4,10 +4,12 @@
 
 use std::sync::Arc;
 
+use swift_name::{Role, Summary, SwiftName};
+
 use super::file::shows_owner;
 use crate::symbolicate::frame::{PhysicalFrame, Source, SourceFrame};
 use crate::symbolicate::kept::KnownTexts;
-use crate::symbolicate::swift_name::{Role, Summary, SwiftName, text};
+use crate::symbolicate::names::swift_text;
 
 /// Modules of Swift's own libraries. Their code may be in an app's file: libraries are linked statically, and generic
 /// functions are compiled into the app.
@@ -75,10 +77,9 @@ fn of_name(name: &str) -> Code {
     if let Some(reason) = reason(name) {
         return Code::Pseudo(reason.into());
     }
-    if let Some(parsed) = SwiftName::parse(name) {
-        return of_summary(parsed.summary());
-    }
-    text::summary(name).map_or(Code::Other, of_summary)
+    let summary = SwiftName::parse(name).map(|parsed| parsed.summary());
+    let summary = summary.or_else(|| swift_text::summary(name));
+    summary.map_or(Code::Other, of_summary)
 }
 
 /// Functions of Swift's library that end the program, without labels.
@@ -127,7 +128,7 @@ pub(super) fn ending(frame: &SourceFrame) -> Option<&'static str> {
 
 /// Returns the reason of a trap, if the name is one of a pseudo-function that an optimizer inlined there.
 fn reason(name: &str) -> Option<String> {
-    if let Some(text) = text::runtime_failure(name) {
+    if let Some(text) = swift_text::runtime_failure(name) {
         return Some(format!("Swift: {text}"));
     }
     // Clang's: a category, and a text.

@@ -10,7 +10,6 @@ use std::fmt;
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 
 use crate::symbolicate::frame::{NAME_BYTES, bounded};
-use crate::symbolicate::swift_name::SwiftName;
 
 /// The longest name that is demangled. C++'s are up to 20 KB.
 const LONGEST_MANGLED: usize = 64 * 1024;
@@ -30,8 +29,7 @@ pub(crate) enum Mangling {
 impl Mangling {
     /// The mangling that a name shows.
     pub(crate) fn of(name: &str) -> Option<Self> {
-        if SwiftName::is_prefixed(name) || name.len() <= LONGEST_MANGLED && SwiftName::is_type(name)
-        {
+        if swift_name::is_mangled(name) {
             return Some(Self::Swift);
         }
         // Its path begins with one of these letters: `_Rb_tree` is of C++'s library, and as plain as can be.
@@ -50,7 +48,7 @@ pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
     let demangled = Mangling::of(name)
         .filter(|_| name.len() <= LONGEST_MANGLED)
         .and_then(|mangling| match mangling {
-            Mangling::Swift => SwiftName::parse(name)?.simplified(),
+            Mangling::Swift => swift_name::simplified(name),
             Mangling::Rust => rust(name),
             Mangling::Itanium if name.contains("17h") => rust(name).or_else(|| cpp(name)),
             Mangling::Itanium => cpp(name),

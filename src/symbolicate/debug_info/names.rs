@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use swift_name::SwiftName;
 
 use super::demangle::{Mangling, demangle};
 use super::symbols::ObjectSymbols;
 use crate::symbolicate::frame::{SourceFrame, bounded};
 use crate::symbolicate::group::plain_name;
-use crate::symbolicate::swift_name::SwiftName;
 
 /// Returns true if a name shows that it is mangled.
 pub(crate) fn is_mangled(name: &str) -> bool {

@@ -1,6 +1,6 @@
 //! One rule for all layouts: the symbol of a frame is a function's name, a trap's message, or nothing.
 
-use crate::symbolicate::swift_name::text;
+use crate::symbolicate::names::swift_text;
 
 /// Bytes after a symbol up to which it names the function. A symbol table without local symbols names the last
 /// export before an address, however far away.
@@ -44,7 +44,7 @@ pub(super) fn trap_message(name: &str) -> Option<&str> {
     if let Some(message) = name.strip_prefix("__clang_trap_msg$") {
         return Some(message.split_once('$').map_or(message, |(_, text)| text));
     }
-    if text::runtime_failure(name).is_some() {
+    if swift_text::runtime_failure(name).is_some() {
         return Some(name);
     }
     let (place, text) = name.split_once(": ")?;

@@ -1,8 +1,9 @@
 //! Summaries of names that are text in the simplified form, as in reports of other recorders. They have as much of a
 //! mangled name's summary as the text shows.
 
-use super::full::full;
-use super::summary::{Role, Summary};
+use swift_name::{Role, Summary};
+
+use super::swift_full::full;
 
 /// Prefixes of versions, parts and thunks of a function, with true for thunks.
 const BEFORE: [(&str, bool); 12] = [
@@ -180,4 +181,75 @@ fn is_function(text: &str) -> bool {
         None => labels.is_empty() && name.contains('.'),
     };
     labels && !name.contains("::") && !name.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As text, a name says the same but for its module.
+    #[test]
+    fn text_has_the_function_that_it_leads_to() {
+        use Role::{Closure, Function, Glue};
+        for (text, role, function) in [
+            ("Cart.add(_:to:)", Function, "Cart.add(_:to:)"),
+            ("specialized Cart.add(_:to:)", Function, "Cart.add(_:to:)"),
+            ("@objc Cart.add(_:to:)", Function, "Cart.add(_:to:)"),
+            (
+                "static Cart.< infix(_:_:)",
+                Function,
+                "static Cart.< infix(_:_:)",
+            ),
+            ("Cart.total.getter", Function, "Cart.total.getter"),
+            (
+                "partial apply for specialized closure #1 in foo(_:)",
+                Closure,
+                "closure in foo(_:)",
+            ),
+            (
+                "closure #2 in closure #1 in Cart.foo()",
+                Closure,
+                "closure in closure in Cart.foo()",
+            ),
+            (
+                "protocol witness for Source.next() in conformance Local",
+                Function,
+                "Local.next()",
+            ),
+            (
+                "protocol witness for Sequence.split(_:) in conformance <A> Enumerated<A>",
+                Function,
+                "Enumerated.split(_:)",
+            ),
+            ("thunk for @escaping @callee_guaranteed () -> ()", Glue, ""),
+            ("type metadata accessor for Cart", Glue, ""),
+            (
+                "generic specialization <Swift.Int> of till.Row.sum",
+                Function,
+                "till.Row.sum",
+            ),
+            (
+                "Swift._assertionFailure() -> Never",
+                Function,
+                "Swift._assertionFailure() -> Never",
+            ),
+        ] {
+            let found = summary(text).expect(text);
+            assert_eq!(found.role, role, "{text}");
+            assert_eq!(found.function.unwrap_or_default(), function, "{text}");
+        }
+        for text in [
+            "main",
+            "till::pay()",
+            "void till::Shop::open<int>(int)",
+            "foo(int, char)",
+            "foo()",
+            "-[Shop open:]",
+            "<app::Shop as core::fmt::Debug>::fmt",
+            "kfun:till.Shop#open(kotlin.Int){}kotlin.Unit",
+            "operator()",
+        ] {
+            assert_eq!(summary(text), None, "{text}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ const TEXT_PER_BYTE: usize = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Id(u32);
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 enum Payload {
     Nothing,
     /// A range of the tree's text.
@@ -24,6 +24,7 @@ enum Payload {
     Number(i64),
 }
 
+#[derive(Debug, Clone)]
 struct Node {
     kind: Kind,
     payload: Payload,
@@ -32,6 +33,7 @@ struct Node {
 }
 
 /// Nodes with their children and texts. What is made is never changed: nodes are shared.
+#[derive(Debug, Clone)]
 pub(super) struct Tree {
     nodes: Vec<Node>,
     children: Vec<Id>,

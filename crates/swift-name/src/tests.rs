@@ -2,10 +2,6 @@
 
 use super::*;
 
-fn simplified(name: &str) -> Option<String> {
-    SwiftName::parse(name)?.simplified()
-}
-
 /// The lines of a table that differ from Swift's own demangler, and how many there are. An empty second column is a name that
 /// it does not take.
 fn differences(table: &str) -> (Vec<String>, usize) {
@@ -27,7 +23,7 @@ fn differences(table: &str) -> (Vec<String>, usize) {
 /// Each pair of a part and a part within it that occurs in 300,000 names, and names that are damaged.
 #[test]
 fn names_are_printed_as_swift_prints_them() {
-    let table = include_str!("../../../testdata/swift_names/sample.tsv");
+    let table = include_str!("../testdata/sample.tsv");
     let (different, all) = differences(table);
     assert_eq!(different, [""; 0]);
     assert!(all > 400, "{all}");
@@ -222,70 +218,4 @@ fn a_summary_says_how_a_name_leads_there() {
     assert!(summary("$s4main1fSiyYaFTY0_").is_async_part);
     let plain = summary("$s4main3fooyyF");
     assert!(!plain.is_specialized && !plain.is_thunk && !plain.is_async_part);
-}
-
-/// As text, a name says the same but for its module.
-#[test]
-fn text_has_the_function_that_it_leads_to() {
-    use Role::{Closure, Function, Glue};
-    for (text, role, function) in [
-        ("Cart.add(_:to:)", Function, "Cart.add(_:to:)"),
-        ("specialized Cart.add(_:to:)", Function, "Cart.add(_:to:)"),
-        ("@objc Cart.add(_:to:)", Function, "Cart.add(_:to:)"),
-        (
-            "static Cart.< infix(_:_:)",
-            Function,
-            "static Cart.< infix(_:_:)",
-        ),
-        ("Cart.total.getter", Function, "Cart.total.getter"),
-        (
-            "partial apply for specialized closure #1 in foo(_:)",
-            Closure,
-            "closure in foo(_:)",
-        ),
-        (
-            "closure #2 in closure #1 in Cart.foo()",
-            Closure,
-            "closure in closure in Cart.foo()",
-        ),
-        (
-            "protocol witness for Source.next() in conformance Local",
-            Function,
-            "Local.next()",
-        ),
-        (
-            "protocol witness for Sequence.split(_:) in conformance <A> Enumerated<A>",
-            Function,
-            "Enumerated.split(_:)",
-        ),
-        ("thunk for @escaping @callee_guaranteed () -> ()", Glue, ""),
-        ("type metadata accessor for Cart", Glue, ""),
-        (
-            "generic specialization <Swift.Int> of till.Row.sum",
-            Function,
-            "till.Row.sum",
-        ),
-        (
-            "Swift._assertionFailure() -> Never",
-            Function,
-            "Swift._assertionFailure() -> Never",
-        ),
-    ] {
-        let found = super::text::summary(text).expect(text);
-        assert_eq!(found.role, role, "{text}");
-        assert_eq!(found.function.unwrap_or_default(), function, "{text}");
-    }
-    for text in [
-        "main",
-        "till::pay()",
-        "void till::Shop::open<int>(int)",
-        "foo(int, char)",
-        "foo()",
-        "-[Shop open:]",
-        "<app::Shop as core::fmt::Debug>::fmt",
-        "kfun:till.Shop#open(kotlin.Int){}kotlin.Unit",
-        "operator()",
-    ] {
-        assert_eq!(super::text::summary(text), None, "{text}");
-    }
 }

@@ -9,7 +9,8 @@ const MAX_DEPTH: usize = 384;
 
 /// The kind of code that a name is of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Role {
+#[non_exhaustive]
+pub enum Role {
     /// A function, accessor or initializer.
     Function,
     /// A closure, and a closure within one.
@@ -22,7 +23,8 @@ pub(crate) enum Role {
 
 /// The summary of a parsed name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Summary {
+#[non_exhaustive]
+pub struct Summary {
     /// The kind of the innermost function that the name leads to.
     pub role: Role,
     /// The module that the function was written in: for a method of an extension the extension's, for a protocol

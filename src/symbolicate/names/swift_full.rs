@@ -111,7 +111,7 @@ fn top_level(text: &str, what: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::summary;
+    use super::super::swift_text::summary;
     use super::*;
 
     #[test]
