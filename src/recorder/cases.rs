@@ -4,8 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use super::cause::MainCause;
 use super::sampler::Sampler;
-use super::{Recording, Shared, StallEvent};
+use super::{Recording, Shared};
 use crate::platform::Thread;
+use crate::trigger::heartbeat::THREADS;
+use crate::trigger::stall::StallInfo;
 use crate::trigger::watchdog::Subject;
 use crate::trigger::watched_thread::WatchedThread;
 
@@ -13,6 +15,9 @@ use crate::trigger::watched_thread::WatchedThread;
 const OTHERS: usize = 2;
 /// Pools and single threads with limits of their own; all further ones share the last.
 const LIMITED: usize = 16;
+/// Time after a recorded stall is over until a waiting one of the same pool takes its place, nanoseconds. Members that stalled
+/// together go on within it: their reports use up no quota of the pool.
+const HANDOVER: u64 = 1_000_000_000;
 
 /// One stall, perhaps, of one thread.
 pub(super) struct Case {
@@ -27,22 +32,11 @@ pub(super) struct Case {
     /// The thread that installed the monitor.
     pub installed: Thread,
     is_free: bool,
+    /// Time at which its last recorded stall was over, monotonic, nanoseconds.
+    over: u64,
 }
 
 impl Case {
-    fn new(subject: &Subject, sampler: Sampler, shared: Shared, installed: Thread) -> Case {
-        Case {
-            subject: subject.clone(),
-            sampler,
-            open: None,
-            cause: MainCause::new(),
-            shared,
-            is_stalled: false,
-            installed,
-            is_free: true,
-        }
-    }
-
     fn is_of(&self, subject: &Subject) -> bool {
         !self.is_free && self.subject.index == subject.index
     }
@@ -53,9 +47,12 @@ pub(super) struct Cases {
     /// The first is kept for the thread that installed, if that is watched.
     all: Vec<Case>,
     is_main_watched: bool,
-    subject: Subject,
+    installed: Thread,
+    pub subject: Subject,
     shared: Shared,
     pools: Vec<(Arc<str>, Shared)>,
+    /// Stalls that are certain, last, and found no place.
+    waiting: Vec<(Subject, StallInfo)>,
 }
 
 impl Cases {
@@ -69,41 +66,39 @@ impl Cases {
             essential: true,
             pool: [0; 3],
         };
-        let sampler = Sampler::new(WatchedThread::new(installed));
-        Cases {
-            all: vec![Case::new(&subject, sampler, shared.clone(), installed)],
+        let mut cases = Cases {
+            all: Vec::new(),
             is_main_watched,
+            installed,
             subject,
             shared,
             pools: Vec::new(),
-        }
+            waiting: Vec::new(),
+        };
+        cases.reserve(WatchedThread::new(installed));
+        cases
+    }
+
+    fn reserve(&mut self, watched: WatchedThread) {
+        self.all.push(Case {
+            subject: self.subject.clone(),
+            sampler: Sampler::new(watched),
+            open: None,
+            cause: MainCause::new(),
+            shared: self.shared.clone(),
+            is_stalled: false,
+            installed: self.installed,
+            is_free: true,
+            over: 0,
+        });
     }
 
     /// Reserves the memory for stalls of other threads, once.
     pub fn make_room(&mut self) {
-        let count = if self.is_main_watched {
-            OTHERS + 1
-        } else {
-            OTHERS
-        };
-        let installed = self.all.first().map(|case| case.installed);
-        while let Some(installed) = installed.filter(|_| self.all.len() < count) {
-            let sampler = Sampler::new(WatchedThread::fixed(installed));
-            let case = Case::new(&self.subject, sampler, self.shared.clone(), installed);
-            self.all.push(case);
+        self.waiting.reserve(THREADS);
+        while self.all.len() < OTHERS + usize::from(self.is_main_watched) {
+            self.reserve(WatchedThread::fixed(self.installed));
         }
-    }
-
-    pub fn turn_to(&mut self, subject: &Subject) {
-        self.subject.clone_from(subject);
-    }
-
-    pub fn subject(&self) -> &Subject {
-        &self.subject
-    }
-
-    pub fn log(&self) -> Arc<dyn Fn(&StallEvent<'_>) + Send + Sync> {
-        Arc::clone(&self.shared.log)
     }
 
     /// The case of the present thread, if it has one.
@@ -112,19 +107,42 @@ impl Cases {
         self.all.iter_mut().find(|case| case.is_of(subject))
     }
 
-    /// The case of the present thread, which gets one if there is one free. A stall that is certain (`is_stalled`) takes that
-    /// of a thread that only may be in one.
+    /// The case of the present thread, which gets one if there is one free and no stall waits for it. A stall that is certain
+    /// (`is_stalled`) takes that of a thread that only may be in one.
     pub fn wanted(&mut self, is_stalled: bool) -> Option<&mut Case> {
         let index = self.place(is_stalled)?;
-        let shared = self.limits();
+        self.claim(index, is_stalled)
+    }
+
+    /// Keeps the present thread's stall, which found no place.
+    pub fn wait(&mut self, info: &StallInfo) {
+        self.waiting.push((self.subject.clone(), *info));
+    }
+
+    /// Turns to the longest of the stalls that found no place, if there is a place for it by now.
+    pub fn next_waiting(&mut self, now: u64) -> Option<StallInfo> {
+        let waiting = self.waiting.iter().enumerate();
+        let (at, (subject, _)) = waiting.min_by_key(|(_, (_, info))| info.start)?;
+        let index = self.find(|case| {
+            let is_other = case.subject.name != subject.name;
+            case.is_free && (is_other || now.saturating_sub(case.over) >= HANDOVER)
+        })?;
+        let (subject, info) = self.waiting.swap_remove(at);
+        self.subject = subject;
+        self.claim(index, true);
+        Some(info)
+    }
+
+    /// Gives the present thread this case.
+    fn claim(&mut self, index: usize, is_stalled: bool) -> Option<&mut Case> {
+        let limits = self.limits();
         let case = self.all.get_mut(index)?;
         if !case.is_of(&self.subject) {
-            case.sampler.clear();
-            if let Some(shared) = shared {
-                case.shared = shared;
-                case.sampler
-                    .watch(WatchedThread::fixed(self.subject.thread));
-            }
+            let thread = self.subject.thread;
+            let other = limits.is_some().then(|| WatchedThread::fixed(thread));
+            case.sampler.clear(other);
+            case.shared = limits.unwrap_or_else(|| self.shared.clone());
+            case.is_stalled = false;
         }
         case.is_free = false;
         case.subject.clone_from(&self.subject);
@@ -135,18 +153,23 @@ impl Cases {
         Some(case)
     }
 
+    /// Finds a case of the threads besides the one that installed.
+    fn find(&self, is_it: impl Fn(&Case) -> bool) -> Option<usize> {
+        let first = usize::from(self.is_main_watched);
+        let others = self.all.get(first..)?;
+        others.iter().position(is_it)?.checked_add(first)
+    }
+
     fn place(&self, is_stalled: bool) -> Option<usize> {
         if self.subject.index == 0 {
             return Some(0);
         }
-        let first = usize::from(self.is_main_watched);
-        let find = |is_it: &dyn Fn(&Case) -> bool| {
-            let mut others = self.all.iter().enumerate().skip(first);
-            others.find(|(_, case)| is_it(case)).map(|(at, _)| at)
-        };
-        find(&|case| case.is_of(&self.subject))
-            .or_else(|| find(&|case| case.is_free))
-            .or_else(|| find(&|case| is_stalled && !case.is_stalled))
+        let own = self.find(|case| case.is_of(&self.subject));
+        if own.is_some() || !self.waiting.is_empty() {
+            return own;
+        }
+        self.find(|case| case.is_free)
+            .or_else(|| self.find(|case| is_stalled && !case.is_free && !case.is_stalled))
     }
 
     /// The limits of the present thread's pool; `None` for the thread that installed.
@@ -156,23 +179,22 @@ impl Cases {
         if let Some((_, shared)) = known.or(self.pools.get(LIMITED - 1)) {
             return Some(shared.clone());
         }
-        let limiter = self.shared.limiter().anew();
-        let limiter = Arc::new(Mutex::new(limiter));
-        let shared = Shared {
-            limiter,
-            ..self.shared.clone()
-        };
+        let mut shared = self.shared.clone();
+        shared.limiter = Arc::new(Mutex::new(self.shared.limiter().anew()));
         self.pools.push((Arc::clone(name), shared.clone()));
         Some(shared)
     }
 
-    /// The present thread has no stall any more.
-    pub fn close(&mut self) {
+    /// The present thread has no stall any more, or none to record; a recorded one was `over` at this time. Returns true if it
+    /// still waited for a place.
+    pub fn close(&mut self, over: u64) -> bool {
         if let Some(case) = self.present() {
-            case.sampler.clear();
-            case.is_stalled = false;
             case.is_free = true;
             case.open = None;
+            case.over = over;
         }
+        let (index, before) = (self.subject.index, self.waiting.len());
+        self.waiting.retain(|(of, _)| of.index != index);
+        self.waiting.len() < before
     }
 }

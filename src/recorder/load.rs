@@ -144,14 +144,7 @@ impl LoadRecorder {
                     blocked => blocked,
                 };
                 if let Some(captured) = captured {
-                    self.samples.add(
-                        at,
-                        state,
-                        captured.frames,
-                        captured.omitted,
-                        captured.end,
-                        captured.tasks,
-                    );
+                    self.samples.add(at, state, &captured);
                 }
                 let last = taken == SAMPLES - 1;
                 recording.samples(&mut work.buffers, &images, &mut self.samples, last);

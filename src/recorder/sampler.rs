@@ -47,17 +47,6 @@ pub(super) struct Sampler {
     pub blocks_signal: bool,
 }
 
-/// The result of an attempt to take a stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Attempt {
-    /// No stack was taken: none was needed, or the hour's quota is used up and was counted before.
-    Nothing,
-    /// A stack.
-    Stack,
-    /// It failed: there is no stack, for this reason.
-    Lost(LossReason),
-}
-
 /// Cost of a stall's stacks so far.
 #[derive(Debug, Default)]
 struct Cost {
@@ -114,24 +103,28 @@ impl Sampler {
         }
     }
 
-    /// Watches another thread from now on.
-    pub fn watch(&mut self, watched: WatchedThread) {
-        self.watched = watched;
-        self.cpu = 0;
-        self.delay = 0;
-    }
-
-    /// Discards the last stall.
-    pub fn clear(&mut self) {
+    /// Discards the last stall. The next one may be of another thread.
+    pub fn clear(&mut self, other: Option<WatchedThread>) {
+        if let Some(watched) = other {
+            (self.watched, self.cpu, self.delay) = (watched, 0, 0);
+        }
         self.samples.clear();
         self.renewals = Renewals::new();
-        self.last.end = None;
-        self.last.progress = None;
+        (self.last.end, self.last.progress) = (None, None);
         self.cost = Cost::default();
     }
 
-    /// Takes one sample, `at` nanoseconds after the stall's start. Takes a new stack only if `may_capture`.
-    pub fn take(&mut self, capturer: &mut Capturer, at: u64, may_capture: bool) -> Attempt {
+    /// Takes one sample, `at` nanoseconds after the stall's start. Takes a new stack only if `may_capture`. Returns false where
+    /// no stack was needed, or the hour's quota is used up and was counted before.
+    ///
+    /// # Errors
+    /// The reason why there is no stack.
+    pub fn take(
+        &mut self,
+        capturer: &mut Capturer,
+        at: u64,
+        may_capture: bool,
+    ) -> Result<bool, LossReason> {
         if self.watched.follow() {
             // The last stack is another thread's.
             self.last.end = None;
@@ -141,21 +134,21 @@ impl Sampler {
         let now = watched.progress();
         let is_unchanged = self.last.end.is_some() && self.last.has_not_run(now, self.place);
         if is_unchanged && self.samples.repeat(at) {
-            return Attempt::Nothing;
+            return Ok(false);
         }
         if !may_capture {
             // Counted once a stall.
             return if std::mem::replace(&mut self.cost.quota, true) {
-                Attempt::Nothing
+                Ok(false)
             } else {
-                Attempt::Lost(LossReason::Quota)
+                Err(LossReason::Quota)
             };
         }
         let mut images = ImageTable::enter();
         if let Some(captured) = capturer.capture_blocked(watched, now, &images) {
             self.cost.add(&captured);
             self.add_sample(at, &captured, now, None);
-            return Attempt::Stack;
+            return Ok(true);
         }
         let renew = || self.renewals.renew();
         match capturer.capture_renewing(watched, &mut images, renew) {
@@ -179,7 +172,7 @@ impl Sampler {
                     Some(captured) => self.add_sample(at, &captured, now, None),
                     None => {
                         self.last.end = None;
-                        return Attempt::Lost(match error {
+                        return Err(match error {
                             StopError::System(_) => LossReason::Unsent,
                             _ => LossReason::Unanswered,
                         });
@@ -187,7 +180,7 @@ impl Sampler {
                 }
             }
         }
-        Attempt::Stack
+        Ok(true)
     }
 
     /// Adds a stack to the samples, as the last one.
@@ -198,15 +191,7 @@ impl Sampler {
         progress: Option<ThreadProgress>,
         returning_to: Option<(u64, u64)>,
     ) {
-        let (frames, omitted) = (captured.frames, captured.omitted);
-        self.samples.add(
-            at,
-            self.state,
-            frames,
-            omitted,
-            captured.end,
-            captured.tasks,
-        );
+        self.samples.add(at, self.state, captured);
         self.last.set(captured);
         self.last.progress = progress;
         self.last.returning_to = returning_to;

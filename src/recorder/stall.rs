@@ -1,6 +1,7 @@
 //! The report of a stall: begun when the stall is certain, closed when the thread moves again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -8,7 +9,6 @@ use super::cases::{Case, Cases};
 use super::events::{OnStall, StallEvent};
 use super::helper::{Helper, Renewals};
 use super::lock::{LineBuffer, Waiting};
-use super::sampler::Attempt;
 use super::work::{Work, view};
 use super::{COUNTERS, Recording, Shared};
 use crate::capture::{CaptureLimits, ImageTable};
@@ -27,6 +27,7 @@ use crate::vitals::GAUGES;
 pub(crate) struct StallRecorder {
     work: Work,
     cases: Cases,
+    log: Arc<dyn Fn(&StallEvent<'_>) + Send + Sync>,
     on_stall: Option<OnStall>,
     /// Count of the essential threads in a stall.
     essential: u32,
@@ -47,6 +48,7 @@ impl StallRecorder {
     ) -> std::io::Result<StallRecorder> {
         Ok(StallRecorder {
             work: Work::new(limits, shared.facts.threads)?,
+            log: Arc::clone(&shared.log),
             cases: Cases::new(Thread::current(), is_watched, shared),
             on_stall,
             essential: 0,
@@ -55,7 +57,7 @@ impl StallRecorder {
     }
 
     fn report_event(&mut self, event: &StallEvent<'_>) {
-        (self.cases.log())(event);
+        (self.log)(event);
         if let Some(on_stall) = self.on_stall.as_mut()
             && !is_left()
         {
@@ -65,14 +67,31 @@ impl StallRecorder {
         }
     }
 
+    /// Begins the report of the present thread's stall, which has a place; frees it where no report may begin.
+    fn record(&mut self, info: &StallInfo) {
+        let (at, work) = (nanos(info.lasted), &mut self.work);
+        let Some(case) = self.cases.present() else {
+            return;
+        };
+        case.take(work, at);
+        if case.sampler.stack().is_none() {
+            // Under load the thread may not have got the CPU to answer.
+            case.take(work, at);
+        }
+        let waiting = case.vote(at);
+        if case.shared.passes(case.sampler.samples.heaviest()) {
+            // An error ends this report alone: the folder may take the next one.
+            case.open = case.begin(work, info, waiting).ok();
+        }
+        if case.open.is_none() {
+            self.cases.close(0);
+        }
+    }
+
     /// Counts a stall that begins or ends, if it is of an essential thread.
-    fn note_essential(&mut self, begins: bool) {
-        if self.cases.subject().essential {
-            self.essential = if begins {
-                self.essential.saturating_add(1)
-            } else {
-                self.essential.saturating_sub(1)
-            };
+    fn note_essential(&mut self, change: i32) {
+        if self.cases.subject.essential {
+            self.essential = self.essential.saturating_add_signed(change);
             launch::stalled(self.essential > 0);
         }
     }
@@ -83,16 +102,12 @@ impl Case {
     fn take(&mut self, work: &mut Work, at: u64) {
         let may_capture = self.shared.limiter().may_capture(clock::monotonic());
         let taken = self.sampler.take(&mut work.capturer, at, may_capture);
-        if taken != Attempt::Nothing {
-            self.shared.limiter().captured();
-        }
         match taken {
-            Attempt::Nothing => {}
-            Attempt::Stack => {
-                COUNTERS.captures.fetch_add(1, Ordering::Relaxed);
-            }
-            Attempt::Lost(reason) => LOSSES.count(reason),
+            Ok(false) => return,
+            Ok(true) => _ = COUNTERS.captures.fetch_add(1, Ordering::Relaxed),
+            Err(reason) => LOSSES.count(reason),
         }
+        self.shared.limiter().captured();
     }
 
     /// Writes the samples that the open report lacks.
@@ -124,10 +139,7 @@ impl Case {
     ) -> Result<Recording, i32> {
         let subject = &self.subject;
         let watched = self.sampler.watched().thread();
-        let waiting = match info.class {
-            Class::Busy | Class::Starved => None,
-            _ => waiting,
-        };
+        let waiting = waiting.filter(|_| waits(info));
         let line = waiting.as_ref().map(|waiting| waiting.line(watched));
         let line = line.as_ref().map(LineBuffer::as_str);
         let event = EventView {
@@ -192,6 +204,11 @@ impl Case {
     }
 }
 
+/// Returns true if the lock that a stall waits for may explain it.
+fn waits(info: &StallInfo) -> bool {
+    !matches!(info.class, Class::Busy | Class::Starved)
+}
+
 fn never_beat(info: &StallInfo) -> Option<&'static str> {
     info.never_beat.then_some("no heartbeat ever came")
 }
@@ -212,7 +229,7 @@ fn watched_view<'a>(name: &'a str, subject: &Subject) -> WatchedView<'a> {
 
 impl Watcher for StallRecorder {
     fn about(&mut self, subject: &Subject) {
-        self.cases.turn_to(subject);
+        self.cases.subject.clone_from(subject);
     }
 
     fn more_threads(&mut self) {
@@ -241,7 +258,7 @@ impl Watcher for StallRecorder {
     }
 
     fn forget(&mut self) {
-        self.cases.close();
+        self.cases.close(0);
     }
 
     fn stalled(&mut self, info: &StallInfo) {
@@ -249,38 +266,20 @@ impl Watcher for StallRecorder {
             return;
         }
         COUNTERS.begins();
-        self.note_essential(true);
-        let at = nanos(info.lasted);
-        let work = &mut self.work;
+        self.note_essential(1);
         match self.cases.wanted(true) {
-            Some(case) => {
-                case.take(work, at);
-                if case.sampler.stack().is_none() {
-                    // Under load the thread may not have got the CPU to answer.
-                    case.take(work, at);
-                }
-                let waiting = case.vote(at);
-                if case.shared.passes(case.sampler.samples.heaviest()) {
-                    // An error ends this report alone: the folder may take the next one.
-                    case.open = case.begin(work, info, waiting).ok();
-                }
-            }
-            None => LOSSES.count(LossReason::Quota),
+            Some(_) => self.record(info),
+            None => self.cases.wait(info),
         }
         self.report_event(&StallEvent::Began(info));
     }
 
     fn ended(&mut self, end: &StallEndInfo) {
-        COUNTERS.ends(nanos(end.info.lasted));
-        self.note_essential(false);
-        let work = &mut self.work;
+        let (mut over, work) = (0, &mut self.work);
         if let Some(case) = self.cases.present() {
             case.write_samples(work, true);
             if let Some(mut recording) = case.open.take() {
-                let cause = match end.info.class {
-                    Class::Busy | Class::Starved => None,
-                    _ => case.cause.line(),
-                };
+                let cause = case.cause.line().filter(|_| waits(&end.info));
                 let view = StallEndView {
                     duration: end.info.lasted,
                     how: end.how.as_str(),
@@ -290,18 +289,29 @@ impl Watcher for StallRecorder {
                 recording.stall_end(&mut work.buffers, &view);
                 // If this fails, the next launch closes the file.
                 let _ = case.shared.finish(recording, work);
+                over = clock::monotonic();
             }
         }
-        self.cases.close();
+        if self.cases.close(over) {
+            LOSSES.count(LossReason::Quota);
+        }
+        COUNTERS.ends(nanos(end.info.lasted));
+        self.note_essential(-1);
         self.report_event(&StallEvent::Ended(end));
     }
 
     fn dropped(&mut self, reason: Reason) {
-        self.cases.close();
+        self.cases.close(0);
         LOSSES.count(LossReason::NoStall(reason));
     }
 
     fn observed(&mut self, now: u64) {
+        while !crash::in_progress()
+            && let Some(info) = self.cases.next_waiting(now)
+        {
+            let lasted = Duration::from_nanos(now).saturating_sub(info.start);
+            self.record(&StallInfo { lasted, ..info });
+        }
         if now.saturating_sub(self.seen) >= SEEN_PERIOD {
             self.seen = now;
             GAUGES.mark();

@@ -4,6 +4,7 @@
 //! allocates later, however long the stall.
 
 use super::chains::KeptChains;
+use crate::capture::Captured;
 use crate::report::{Omitted, RawChains, RawFrame, WalkEnd};
 
 /// Runs of equal stacks that are kept before the stall is certain; then the oldest make room.
@@ -159,12 +160,8 @@ struct KeptStack<'a> {
 }
 
 impl<'a> KeptStack<'a> {
-    fn new(
-        stack: &'a [RawFrame],
-        omitted: Option<Omitted>,
-        end: WalkEnd,
-        tasks: RawChains<'a>,
-    ) -> KeptStack<'a> {
+    fn new(captured: &Captured<'a>) -> KeptStack<'a> {
+        let (stack, omitted) = (captured.frames, captured.omitted);
         let before = omitted.map_or(0, |gap| gap.count);
         let too_many = stack.len().saturating_sub(FRAMES);
         let (innermost, outermost) = if too_many > 0 || before > 0 {
@@ -186,10 +183,10 @@ impl<'a> KeptStack<'a> {
             tasks: if too_many > 0 {
                 RawChains::default()
             } else {
-                tasks
+                captured.tasks
             },
             omitted: before.saturating_add(stack.len().saturating_sub(kept) as u64),
-            end,
+            end: captured.end,
         }
     }
 
@@ -228,17 +225,9 @@ impl Samples {
         self.last = None;
     }
 
-    /// Takes a stack, innermost frame first, what it lacks already, why its walk ended, and who awaits its functions.
-    pub fn add(
-        &mut self,
-        at: u64,
-        state: Option<&'static str>,
-        stack: &[RawFrame],
-        omitted: Option<Omitted>,
-        end: WalkEnd,
-        tasks: RawChains<'_>,
-    ) {
-        let stack = KeptStack::new(stack, omitted, end, tasks);
+    /// Adds a stack that was taken `at` this time.
+    pub fn add(&mut self, at: u64, state: Option<&'static str>, stack: &Captured<'_>) {
+        let stack = KeptStack::new(stack);
         self.weigh(at, key(stack.frames()));
         if let Some(run) = self.newest()
             && run.is(&stack)

@@ -138,8 +138,8 @@ impl Observer {
             }
             let from = clock::monotonic();
             self.observe(from, &mut own);
-            watcher.observed(from);
             self.act(&mut watcher);
+            watcher.observed(from);
             self.seats.retain(|seat| !seat.has_left());
             // Time spent in the watcher is no stop of the process: it may wait at length for a thread that sleeps
             // uninterruptibly.

@@ -9,6 +9,8 @@ mod blocked;
 #[cfg(target_os = "linux")]
 mod changes;
 #[cfg(target_os = "linux")]
+mod crowded;
+#[cfg(target_os = "linux")]
 mod false_alarms;
 mod fleet;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -1,6 +1,31 @@
 //! Reads samples back and compares them with those taken.
 
 use super::*;
+use crate::capture::Registers;
+use crate::platform::context::REGISTERS;
+
+fn add(
+    samples: &mut Samples,
+    at: u64,
+    state: Option<&'static str>,
+    frames: &[RawFrame],
+    omitted: Option<Omitted>,
+    end: WalkEnd,
+    tasks: RawChains<'_>,
+) {
+    let captured = Captured {
+        registers: &Registers::native([0; REGISTERS]),
+        frames,
+        tasks,
+        omitted,
+        end,
+        stopped: 0,
+        unwind: 0,
+        bytes: 0,
+        cut: false,
+    };
+    samples.add(at, state, &captured);
+}
 
 fn stack(pcs: &[u64]) -> Vec<RawFrame> {
     pcs.iter()
@@ -48,7 +73,8 @@ fn what_is_read_back_is_what_was_taken() {
                 2 => now[0] = next(5),
                 _ => {}
             }
-            samples.add(
+            add(
+                &mut samples,
                 at,
                 None,
                 &stack(&now),
@@ -70,7 +96,8 @@ fn what_is_read_back_is_what_was_taken() {
 #[test]
 fn a_run_is_written_when_it_begins_and_its_rest_when_it_is_over() {
     let mut samples = Samples::new();
-    samples.add(
+    add(
+        &mut samples,
         0,
         None,
         &stack(&[2, 1]),
@@ -85,7 +112,8 @@ fn a_run_is_written_when_it_begins_and_its_rest_when_it_is_over() {
     samples.repeat(50);
     samples.repeat(100);
     assert_eq!(samples.next_section(false), None);
-    samples.add(
+    add(
+        &mut samples,
         150,
         None,
         &stack(&[3, 1]),
@@ -103,7 +131,8 @@ fn a_run_is_written_when_it_begins_and_its_rest_when_it_is_over() {
 #[test]
 fn a_cut_walk_is_another_stack_than_a_whole_one_and_is_marked() {
     let mut samples = Samples::new();
-    samples.add(
+    add(
+        &mut samples,
         0,
         None,
         &stack(&[2, 1]),
@@ -111,7 +140,8 @@ fn a_cut_walk_is_another_stack_than_a_whole_one_and_is_marked() {
         WalkEnd::Root,
         RawChains::default(),
     );
-    samples.add(
+    add(
+        &mut samples,
         50,
         None,
         &stack(&[2, 1]),
@@ -133,7 +163,8 @@ fn a_cut_walk_is_another_stack_than_a_whole_one_and_is_marked() {
 fn only_the_newest_are_kept_when_too_many_come_before_the_stall_is_certain() {
     let mut samples = Samples::new();
     for at in 0..100 {
-        samples.add(
+        add(
+            &mut samples,
             at,
             None,
             &stack(&[at, 1]),
@@ -150,7 +181,8 @@ fn only_the_newest_are_kept_when_too_many_come_before_the_stall_is_certain() {
 #[test]
 fn the_heaviest_is_the_longest_in_time_not_the_last() {
     let mut samples = Samples::new();
-    samples.add(
+    add(
+        &mut samples,
         0,
         None,
         &stack(&[90, 1]),
@@ -160,7 +192,8 @@ fn the_heaviest_is_the_longest_in_time_not_the_last() {
     );
     for at in 1..=5 {
         // One call, seen at different places in it.
-        samples.add(
+        add(
+            &mut samples,
             at * 50,
             None,
             &stack(&[20 + at, 2, 1]),
@@ -170,7 +203,8 @@ fn the_heaviest_is_the_longest_in_time_not_the_last() {
         );
     }
     for at in 6..8 {
-        samples.add(
+        add(
+            &mut samples,
             at * 50,
             None,
             &stack(&[30, 3, 1]),
@@ -181,7 +215,8 @@ fn the_heaviest_is_the_longest_in_time_not_the_last() {
     }
     assert_eq!(samples.heaviest(), Some(key(stack(&[0, 2, 1]).iter())));
     for at in 0..1_000 {
-        samples.add(
+        add(
+            &mut samples,
             400 + at,
             None,
             &stack(&[1, 1_000 + at]),
@@ -201,7 +236,8 @@ fn the_heaviest_is_the_longest_in_time_not_the_last() {
 fn a_deep_stack_keeps_both_ends_and_the_count_between() {
     let mut samples = Samples::new();
     let deep: Vec<u64> = (0..1_000).rev().collect();
-    samples.add(
+    add(
+        &mut samples,
         0,
         None,
         &stack(&deep),
@@ -216,7 +252,8 @@ fn a_deep_stack_keeps_both_ends_and_the_count_between() {
         at: 448,
         count: 588,
     };
-    samples.add(
+    add(
+        &mut samples,
         50,
         None,
         &stack(&captured),
@@ -224,7 +261,8 @@ fn a_deep_stack_keeps_both_ends_and_the_count_between() {
         WalkEnd::Root,
         RawChains::default(),
     );
-    samples.add(
+    add(
+        &mut samples,
         100,
         None,
         &stack(&[7, 1, 0]),
@@ -260,7 +298,15 @@ fn a_deep_stack_that_lasts_is_kept_whole() {
     let deep: Vec<u64> = (0..1_000).rev().collect();
     let mut add = |at: u64| {
         let (stack, root) = (stack(&deep), WalkEnd::Root);
-        samples.add(at, None, &stack, None, root, RawChains::default());
+        add(
+            &mut samples,
+            at,
+            None,
+            &stack,
+            None,
+            root,
+            RawChains::default(),
+        );
         let section = samples.next_section(true).unwrap();
         (
             section.keep,

@@ -53,7 +53,7 @@ pub trait Watcher {
     /// The stall does not count, for this reason: forget the stacks, count the reason.
     fn dropped(&mut self, reason: Reason);
 
-    /// An observation was taken at `now` (monotonic, nanoseconds), whatever came of it; before that is acted on.
+    /// Threads were observed at `now` (monotonic, nanoseconds), and the calls about them have been made.
     fn observed(&mut self, now: u64) {
         let _ = now;
     }
