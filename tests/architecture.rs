@@ -244,8 +244,8 @@ const CEILINGS: &[(&str, usize)] = &[
     ("unwind", 5),
     ("vitals", 234),
 ];
-const CODE_CEILING: usize = 56208;
-const FILE_CEILING: usize = 410;
+const CODE_CEILING: usize = 62089;
+const FILE_CEILING: usize = 438;
 
 #[test]
 fn each_room_is_at_or_below_its_ceiling() {

@@ -127,6 +127,28 @@ fn a_package_in_place_of_its_parts() {
     assert_eq!(build.work(), WORK);
 }
 
+/// Who builds with `strip` and `split-debuginfo = "packed"` has a package that names nothing.
+#[test]
+fn a_package_of_which_the_program_was_stripped() {
+    let build = Build::new(&["-gdwarf-4", "-gsplit-dwarf"]);
+    build.sh("dwp -e app -o app.dwp && strip app");
+    assert_fails(&build.keep("app", None), "remove `strip`");
+    assert!(build.is_empty());
+    let symbolicate = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+        command.current_dir(&build.folder).args(options);
+        let Output { stdout, stderr, .. } = command.output().unwrap();
+        String::from_utf8([stdout, stderr].concat()).unwrap()
+    };
+    let printed = symbolicate(&["--debug", "app.dwp", "--address", "0x1130"]);
+    assert!(
+        printed.contains("app.dwp needs the unstripped program"),
+        "{printed}"
+    );
+    let printed = symbolicate(&["--inspect", "app.dwp"]);
+    assert!(printed.contains("DWARF: split"), "{printed}");
+}
+
 /// The packed half of another build: the ids of its units are others.
 #[test]
 fn a_package_of_another_build_is_not_kept() {

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use addr2line::gimli;
+use object::Object as _;
 use walkdir::WalkDir;
 
 use super::parsed::readings;
@@ -121,10 +122,7 @@ fn debug_files(folder: &Path) -> Vec<PathBuf> {
 
 /// Appends the facts of one object: its id, code, DWARF, symbols and links.
 fn describe(object: &ObjectFile, text: &mut String) {
-    let mut say = |line: String| {
-        text.push_str(&line);
-        text.push('\n');
-    };
+    let mut say = |line: String| text.extend([&line, "\n"]);
     let id = Some(id_text(&object.id)).filter(|id| !id.is_empty());
     let id = id.unwrap_or("none".into());
     let kind = if object.is_mach_o() {
@@ -152,6 +150,8 @@ fn describe(object: &ObjectFile, text: &mut String) {
         for producer in &survey.producers {
             say(format!("    made by: {}", plain(producer)));
         }
+    } else if object.parse().is_some_and(is_split_half) {
+        say("    DWARF: split; it needs the program as it was linked, beside it".into());
     } else {
         say("    DWARF: none".into());
     }
@@ -176,14 +176,16 @@ fn describe(object: &ObjectFile, text: &mut String) {
     }
 }
 
+/// Returns true for a `.dwp` or `.dwo` file, whose units name no address.
+fn is_split_half(file: object::File<'_>) -> bool {
+    file.section_by_name(".debug_info.dwo").is_some()
+}
+
 fn describe_report(reading: &report::Reading, text: &mut String) {
     let report = &reading.report;
     let (head, event) = (&report.head, report.event.as_ref());
     let kind = event.map_or("no event", |event| event.kind.as_str());
-    let mut say = |line: String| {
-        text.push_str(&line);
-        text.push('\n');
-    };
+    let mut say = |line: String| text.extend([&line, "\n"]);
     say(format!("  wedjat report, version {}: {kind}", head.version));
     say(format!("    id: {}", id_text(&head.id)));
     let (app, version) = (plain(&head.app.name), plain(&head.app.version));

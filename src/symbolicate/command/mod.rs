@@ -125,7 +125,7 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
                     messages.warning(&links_out(path, added.links_out as u64));
                 }
                 if added.objects == 0 {
-                    messages.warning(&format!("{}: no debug files in it", path.display()));
+                    messages.warning(&nothing_in(path));
                 }
             }
             // A path that is not there is a mistake in the command; one that holds something else
@@ -160,6 +160,17 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
 }
 
 /// Says that links were not followed.
+/// The warning for a path of `--debug` that names nothing.
+fn nothing_in(path: &Path) -> String {
+    let mut files = walkdir::WalkDir::new(path).into_iter().flatten();
+    let package = files.find(|file| file.path().extension() == Some("dwp".as_ref()));
+    let Some(package) = package else {
+        return format!("{}: no debug files in it", path.display());
+    };
+    let package = package.path().display();
+    format!("{package} needs the unstripped program beside it")
+}
+
 fn links_out(folder: &Path, links: u64) -> String {
     let (folder, links) = (folder.display(), count(links, "link"));
     format!("{folder}: {links} to places outside of it not followed; --follow-links follows them")
