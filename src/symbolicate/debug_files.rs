@@ -43,11 +43,17 @@ pub struct DebugFiles {
     given: Vec<PathBuf>,
     apple: ApplePlaces,
     follow_links: bool,
+    /// Opens the program or library at the path that a report names, which is read if its id is that of the report. `None`
+    /// where such paths are not read.
+    pub(crate) open_named: Option<OpenNamed>,
     open: Mutex<OpenImages>,
     options: Arc<DebugFileOptions>,
     #[cfg(feature = "debuginfod")]
     debuginfod: Option<super::Debuginfod>,
 }
+
+/// Opens a file at a path that a stranger may have chosen; `None` where there is none.
+pub(crate) type OpenNamed = fn(&Path) -> Option<Result<std::fs::File, Error>>;
 
 /// An object that was found.
 #[derive(Debug, Clone)]
@@ -102,6 +108,7 @@ impl DebugFiles {
             given: Vec::new(),
             apple: ApplePlaces::default(),
             follow_links: false,
+            open_named: None,
             open: Mutex::new(OpenImages::new()),
             options: Arc::new(DebugFileOptions {
                 jobs: 1,
@@ -120,7 +127,7 @@ impl DebugFiles {
     /// was added, Spotlight (`mdfind`), and Xcode's folders of archives, products and devices. On by default. A back
     /// end that reads strangers' reports turns it off.
     ///
-    /// A report's own path elsewhere is never looked at. A program that names its own frames adds
+    /// A report's own path elsewhere is never looked at (the command looks at it). A program that names its own frames adds
     /// [`current_exe`](std::env::current_exe).
     #[must_use]
     pub fn system(mut self, system: bool) -> DebugFiles {
@@ -187,14 +194,12 @@ impl DebugFiles {
         let meta = std::fs::metadata(path).map_err(|e| Error::io(path, e))?;
         if meta.is_dir() {
             std::fs::read_dir(path).map_err(|e| Error::io(path, e))?;
-            let walked = search::walk(
-                path,
-                FolderWalk {
-                    jobs: self.options.jobs,
-                    cache: self.options.cache.as_ref(),
-                    follow_links: self.follow_links,
-                },
-            );
+            let how = FolderWalk {
+                jobs: self.options.jobs,
+                cache: self.options.cache.as_ref(),
+                follow_links: self.follow_links,
+            };
+            let walked = search::walk(path, how);
             added.links_out = walked.links_out;
             let mut images = Vec::new();
             for looked in walked.looked {

@@ -236,14 +236,16 @@ impl Symbolicated {
     }
 }
 
-/// What of debug information is not read, as far as look-ups needed it.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Unread {
-    /// Units with lines that can be read in part only.
+/// Parts of the debug information of an image that are not read, as far as frames led to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Unread {
+    /// Units with damaged lines; the lines before and after the damage are read. With a table of the whole file all units
+    /// count.
     pub damaged: usize,
-    /// Units and sections that are not read.
+    /// Units and sections that are not read, because they are damaged or too large. The symbol table names their functions.
     pub refused: usize,
-    /// True if a part lies in a `.dwo`, `.dwp` or dwz file that is not there, or not sound.
+    /// True if a `.dwo`, `.dwp` or dwz file with a part of the debug information is missing or damaged.
     pub split: bool,
 }
 
@@ -259,15 +261,8 @@ pub struct MissingFile {
     pub arch: Option<String>,
     /// True if at least its symbol table was there to name functions.
     pub symbols: bool,
-    /// True if its debug file was there, but a `.dwo`, `.dwp` or dwz file with a part of the debug information was missing or
-    /// damaged.
-    pub split: bool,
-    /// Units of its debug information with damaged lines; the lines before and after the damage are read. Counts the units that
-    /// frames led to, or with a table of the whole file all units.
-    pub damaged: usize,
-    /// Units and sections of its debug information that frames led to and that are not read, because they are damaged or too
-    /// large. The symbol table names their functions.
-    pub refused: usize,
+    /// The parts of its debug information that are not read, if its debug file was there.
+    pub unread: Unread,
     /// True if it belongs to the operating system: its debug files are not the app's to keep.
     pub system: bool,
     /// Other versions of it that were found, by UUID or build id.

@@ -70,8 +70,8 @@ pub use files::cache::Cache;
 #[cfg(feature = "debuginfod")]
 pub use files::debuginfod::{Debuginfod, Fetching};
 pub use frame::{
-    Awaiting, MissingFile, Owner, PhysicalFrame, Source, SourceFrame, Stack, Symbolicated, id_text,
-    image_file_name,
+    Awaiting, MissingFile, Owner, PhysicalFrame, Source, SourceFrame, Stack, Symbolicated, Unread,
+    id_text, image_file_name,
 };
 pub use pc::Pc;
 pub use redact::redact;

@@ -6,7 +6,9 @@ use rustc_hash::FxHashSet;
 
 use super::blame::{is_kernels, trap};
 use super::debug_files::DebugFiles;
-use super::frame::{Awaiting, MissingFile, PhysicalFrame, Stack, Symbolicated, image_file_name};
+use super::frame::{
+    Awaiting, MissingFile, PhysicalFrame, Stack, Symbolicated, Unread, image_file_name,
+};
 use super::gathered::{Answers, Gathered, Wanted};
 use super::pc::Pc;
 use super::recorded::Recorded;
@@ -349,10 +351,8 @@ impl ReportRun<'_> {
             let facts = files.as_ref().map(Answers::facts);
             let has_debug_info = facts.is_some_and(|facts| facts.has_debug_info);
             let unread = facts.map(|facts| facts.unread).unwrap_or_default();
-            if has_debug_info && !unread.split && unread.damaged + unread.refused == 0 {
-                continue;
-            }
-            if is_virtual(image) || !known.insert((&image.id, &image.name)) {
+            let is_whole = has_debug_info && unread == Unread::default();
+            if is_whole || is_virtual(image) || !known.insert((&image.id, &image.name)) {
                 continue;
             }
             let (all, name) = (&self.symbolicator.files, image_file_name(&image.name));
@@ -361,9 +361,7 @@ impl ReportRun<'_> {
                 id: image.id.clone(),
                 arch: image.arch.clone(),
                 symbols: files.is_some(),
-                split: unread.split,
-                damaged: unread.damaged,
-                refused: unread.refused,
+                unread,
                 system: is_system(&image.name),
                 others: all.others_named(name, &image.id),
             });

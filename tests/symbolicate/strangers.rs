@@ -31,9 +31,9 @@ fn run(args: &[&str]) -> Ran {
     symbolicate(["--no-cache"].iter().chain(args))
 }
 
-/// A program at a path of the report's choice, with the right id.
+/// A program at a path of the report's choice, with the right id: the command reads it, the library does not.
 #[test]
-fn an_image_is_looked_for_at_no_path_of_the_report() {
+fn the_command_reads_a_program_at_the_path_of_the_report() {
     let shop = Workshop::new(&[("a.c", SOURCE)]);
     shop.run("gcc -g -Wl,--build-id=sha1 a.c -o program");
     let report = shop.report(
@@ -43,7 +43,74 @@ fn an_image_is_looked_for_at_no_path_of_the_report() {
     assert_eq!(chains(DebugFiles::new(), report.clone()), [[""; 0]]);
     let mut given = DebugFiles::new().system(false);
     given.add(&shop.path("program")).unwrap();
-    assert_eq!(chains(given, report), [["inner:1"]]);
+    assert_eq!(chains(given, report.clone()), [["inner:1"]]);
+    let path = shop.path("1.wedjat");
+    write(&report, &path);
+    let path = path.to_str().unwrap();
+    let (found, refused) = (run(&[path]), run(&["--no-search", path]));
+    assert!(
+        found.out.contains("inner (a.c:1)") || found.out.contains("inner + "),
+        "{}",
+        found.out
+    );
+    assert!(found.out.contains("(a.c:1)"), "{}", found.out);
+    assert!(!refused.out.contains("(a.c:1)"), "{}", refused.out);
+    assert!(!refused.err.contains("not read"), "{}", refused.err);
+}
+
+/// What another user could have put there is found and not read, and the reason is printed.
+#[test]
+fn a_program_that_others_could_have_put_there_is_not_read() {
+    let shop = Workshop::new(&[("a.c", SOURCE), ("b.c", "int main(void) { return 7; }\n")]);
+    shop.run("mkdir folder");
+    shop.run("gcc -g -Wl,--build-id=sha1 a.c -o folder/program");
+    shop.run("gcc -g -Wl,--build-id=sha1 b.c -o other");
+    let address = shop.address("folder/program", "inner");
+    let report = shop.report("folder/program", &[(address, Found::Context)]);
+    let path = shop.path("1.wedjat");
+    write(&report, &path);
+    let path = path.to_str().unwrap();
+    let (folder, program) = (shop.path("folder"), shop.path("folder/program"));
+    let set_mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    let reads = |reason: &str| {
+        let ran = run(&[path]);
+        assert_eq!(
+            ran.out.contains("(a.c:1)"),
+            reason.is_empty(),
+            "{}",
+            ran.err
+        );
+        let says_so = ran.err.contains("at the path in the report, but not read");
+        assert_eq!(says_so, !reason.is_empty(), "{}", ran.err);
+        assert!(ran.err.contains(reason), "{}", ran.err);
+    };
+    reads("");
+    for (mode, reason) in [
+        (0o777, "may be written by others"),
+        (0o775, "may be written by others"),
+        // Nobody may replace what is another's in a sticky folder, as /tmp is one.
+        (0o1777, ""),
+        (0o755, ""),
+    ] {
+        set_mode(&folder, mode).unwrap();
+        reads(reason);
+    }
+    set_mode(&program, 0o777).unwrap();
+    reads("others may write in it");
+    set_mode(&program, 0o755).unwrap();
+    let moved = shop.path("moved");
+    fs::rename(&program, &moved).unwrap();
+    // Nothing is there.
+    let ran = run(&[path]);
+    assert!(!ran.err.contains("not read"), "{}", ran.err);
+    symlink(&moved, &program).unwrap();
+    reads("it is a link, or no regular file");
+    fs::remove_file(&program).unwrap();
+    shop.run("mkfifo folder/program");
+    reads("it is a link, or no regular file");
+    fs::remove_file(&program).unwrap();
+    fs::copy(shop.path("other"), &program).unwrap();
+    reads("another build of it is there");
 }
 
 /// The C library, at its own path, by its id.

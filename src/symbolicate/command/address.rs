@@ -44,8 +44,7 @@ pub(super) fn run(
         text => lines.write(text, &mut out),
     });
     let code = done(result.and_then(|()| out.finish()), messages);
-    let unread = addresses.unread();
-    let unread = unread_text(unread.damaged, unread.refused, unread.split);
+    let unread = unread_text(addresses.unread());
     if !unread.is_empty() {
         messages.warning(&format!("{}{unread}", addresses.image()));
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::report::Redact;
 use crate::symbolicate::Cache;
 use crate::symbolicate::error::plain_words;
-use clap::{ArgAction, ColorChoice, CommandFactory, Parser, ValueEnum};
+use clap::{ColorChoice, CommandFactory, Parser, ValueEnum};
 
 /// Turns crash and stall reports into functions, files and lines.
 ///
@@ -39,7 +39,8 @@ pub struct Args {
 
     /// Read only the files and folders that the command line names
     ///
-    /// Without it, symbolicate also reads system libraries that a report names, /usr/lib/debug, files that a debug file
+    /// Without it, symbolicate also reads system libraries that a report names, programs and libraries at the paths in a
+    /// report (if nobody but root or you could have put them there), /usr/lib/debug, files that a debug file
     /// refers to by their paths, a .dSYM beside a binary, Xcode's folders (Archives, DerivedData, DeviceSupport) and what
     /// Spotlight finds, and asks the servers in DEBUGINFOD_URLS. Use it for reports or debug files of strangers.
     #[arg(long)]
@@ -50,13 +51,7 @@ pub struct Args {
     pub follow_links: bool,
 
     /// The output format
-    #[arg(
-        short,
-        long,
-        value_name = "FORMAT",
-        default_value = "text",
-        hide_default_value = false
-    )]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub format: FormatName,
 
     /// Print to a file instead of standard output
@@ -184,6 +179,7 @@ Environment:
   XDG_CACHE_HOME, HOME   the user's cache folder lies there
 
 Examples:
+  symbolicate report.wedjat
   symbolicate --debug MyApp.xcarchive crash.wedjat
   symbolicate --debug symbols/ --format json reports/ > reports.json
   symbolicate --debug MyApp.dSYM --arch arm64 --load-address 0x104c3c000 --address 0x104c4a1b8
@@ -205,11 +201,9 @@ pub enum FormatName {
     Firefox,
     /// A page for browsers
     Html,
-    /// A table for data warehouses, one row per report
-    #[cfg(feature = "parquet")]
+    /// A table for data warehouses, one row per report (in builds with the feature parquet)
     Parquet,
-    /// The table of the frames of these reports' stacks, one row per frame
-    #[cfg(feature = "parquet")]
+    /// The table of the frames of these reports' stacks, one row per frame (in such builds)
     ParquetFrames,
 }
 
@@ -275,35 +269,22 @@ pub fn command() -> clap::Command {
 /// What is wrong with them; help and version are errors, too.
 pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::Error> {
     let mut command = command();
-    command = command.mut_arg("address", |arg| arg.action(ArgAction::Append));
-    let mut matches = match command.clone().try_get_matches_from(with_top(args)) {
-        Err(error) if is_missing_format(&error) => {
-            let message = "--format parquet: this build does not have it; build symbolicate with \
-                           `--features parquet`";
-            return Err(command.error(clap::error::ErrorKind::InvalidValue, message));
-        }
-        matches => matches?,
-    };
+    let mut matches = command.clone().try_get_matches_from(with_top(args))?;
     let parsed = <Args as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)?;
-    use FormatName::{Html, Json, Ndjson, Text};
-    if parsed.top.is_some() && ![Text, Json, Ndjson, Html].contains(&parsed.format) {
-        let message = "--top prints groups as text, json, ndjson or html";
-        return Err(command.error(clap::error::ErrorKind::ArgumentConflict, message));
-    }
-    if parsed.list_missing && parsed.format != FormatName::Text {
-        let message = "--list-missing prints text";
-        return Err(command.error(clap::error::ErrorKind::ArgumentConflict, message));
-    }
-    Ok(parsed)
-}
-
-/// Returns true if the format is one that other builds have.
-fn is_missing_format(error: &clap::Error) -> bool {
-    use clap::error::{ContextKind, ContextValue};
-    let value = error.get(ContextKind::InvalidValue);
-    !cfg!(feature = "parquet")
-        && matches!(value, Some(ContextValue::String(value)) if value == "parquet" || value == "parquet-frames")
-        && matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(arg)) if arg.starts_with("--format"))
+    use FormatName::{Html, Json, Ndjson, Parquet, ParquetFrames, Text};
+    let is_parquet = [Parquet, ParquetFrames].contains(&parsed.format);
+    let prints_groups = [Text, Json, Ndjson, Html].contains(&parsed.format);
+    let message = match () {
+        () if is_parquet && !cfg!(feature = "parquet") => {
+            "--format parquet: this build does not have it; build symbolicate with `--features parquet`"
+        }
+        () if parsed.top.is_some() && !prints_groups => {
+            "--top prints groups as text, json, ndjson or html"
+        }
+        () if parsed.list_missing && parsed.format != Text => "--list-missing prints text",
+        () => return Ok(parsed),
+    };
+    Err(command.error(clap::error::ErrorKind::ArgumentConflict, message))
 }
 
 /// `--top 5` as `--top=5`, and a bare `--top` as `--top=10`: what follows it and is no number is a report.

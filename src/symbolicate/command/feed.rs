@@ -14,6 +14,7 @@ use walkdir::{DirEntry, WalkDir};
 
 use super::cut::CutReport;
 use super::output::{Target, refusal};
+use super::tally::Message;
 use super::unpack::{self, Packing};
 use crate::report::{ReadError, Reading, ReportReader, limits};
 use crate::symbolicate::error::plain_words;
@@ -39,14 +40,8 @@ pub(super) enum Item {
     Read(Arc<str>, Box<Result<Reading, ReadError>>),
     /// Bytes of a layout that is still to be found.
     Bytes(Arc<str>, Vec<u8>),
-    /// A warning for people.
-    Warning(String),
-    /// The input that could not be opened or read, and the reason.
-    Error(String),
-    /// A part of an input that was not read, and the reason.
-    Skipped(String),
-    /// Why nothing may be written: this is an input, and the output as well.
-    Refused(String),
+    /// What there is to say in place of a report.
+    Message(Message),
 }
 
 impl Item {
@@ -56,9 +51,7 @@ impl Item {
             Item::File(path) => path.display().to_string(),
             Item::Cut(report) => report.path.display().to_string(),
             Item::Read(origin, _) | Item::Bytes(origin, _) => origin.to_string(),
-            Item::Warning(_) | Item::Error(_) | Item::Skipped(_) | Item::Refused(_) => {
-                String::new()
-            }
+            Item::Message(_) => String::new(),
         }
     }
 }
@@ -116,8 +109,15 @@ impl Feed<'_> {
         (self.batch.len() < BATCH && self.bytes < BATCH_BYTES) || self.flush()
     }
 
+    fn message(&mut self, message: Message) -> bool {
+        self.item(Item::Message(message))
+    }
+
     fn error(&mut self, origin: &str, error: &io::Error) -> bool {
-        self.item(Item::Error(format!("{origin}: {}", plain_words(error))))
+        self.message(Message::Unopened(format!(
+            "{origin}: {}",
+            plain_words(error)
+        )))
     }
 
     fn flush(&mut self) -> bool {
@@ -145,14 +145,14 @@ impl Feed<'_> {
         let walked = walk.folder(folder, 0).map(|_| ());
         let links_out = walk.links_out;
         if goes_on && links_out > 0 {
-            goes_on = self.item(Item::Warning(super::links_out(folder, links_out)));
+            goes_on = self.message(Message::Warning(super::links_out(folder, links_out)));
         }
         if goes_on && let Err(error) = walked {
-            goes_on = self.item(Item::Skipped(error));
+            goes_on = self.message(Message::Unreadable(error));
             any = true;
         }
         if goes_on && !any {
-            goes_on = self.item(Item::Warning(format!(
+            goes_on = self.message(Message::Warning(format!(
                 "{}: no reports (*.wedjat, *.partial, *.ips, *.crash, *.hang, *.spin, *.plcrash, or *.json of a known layout; or those with .gz or .zst) in it",
                 folder.display()
             )));
@@ -162,7 +162,7 @@ impl Feed<'_> {
 
     fn file(&mut self, path: PathBuf) -> bool {
         if self.inputs.target.is(&path) {
-            self.item(Item::Refused(refusal(&path.display().to_string())));
+            self.message(Message::Refused(refusal(&path.display().to_string())));
             self.flush();
             self.goes_on = false;
             return false;

@@ -7,13 +7,13 @@ mod cut;
 mod feed;
 mod inspect;
 mod interrupt;
+mod named_path;
 mod output;
 mod parsed;
 mod printing;
 mod progress;
 mod reports;
 mod select;
-mod sources;
 mod survive;
 mod tally;
 mod unpack;
@@ -84,6 +84,7 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
         .jobs(args.jobs())
         .system(!args.no_search)
         .follow_links(args.follow_links);
+    files.open_named = Some(named_path::open);
     if let Some(path) = &args.inspect {
         return match inspect::inspect(path, &mut input) {
             Ok(found) => {

@@ -1,10 +1,12 @@
 //! Reports out of the items of a run: read, unpacked and imported.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use super::cut::CutReport;
 use super::feed::Item;
 use super::survive;
+use super::tally::Message;
 use super::unpack::{Packing, unpacked};
 use crate::report::{self, ReadError, Reading, ReportReader, limits};
 use crate::symbolicate::files::bytes::SharedBytes;
@@ -14,14 +16,7 @@ use crate::symbolicate::{Error, import};
 pub(super) enum Parsed {
     /// A report with its origin.
     Report(String, Box<Reading>),
-    /// A warning for people.
-    Warning(String),
-    /// The input that could not be opened, and the reason.
-    Unopened(String),
-    /// A part of an input that was not read, and the reason.
-    Unreadable(String),
-    /// Why nothing may be written.
-    Refused(String),
+    Message(Message),
 }
 
 /// What items hold, in order. Of files the cut reports go to `cut`, where there is one.
@@ -30,7 +25,7 @@ pub(super) fn parse(items: Vec<Item>, mut cut: Option<&mut Vec<CutReport>>) -> V
     for item in items {
         let origin = item.origin();
         if let Err(fault) = survive::run(|| parse_item(item, &mut all, cut.as_deref_mut())) {
-            all.push(Parsed::Unreadable(format!("{origin}: {fault}")));
+            all.push(Parsed::unreadable(format_args!("{origin}: {fault}")));
         }
     }
     all
@@ -62,25 +57,24 @@ fn parse_item(item: Item, all: &mut Vec<Parsed>, cut: Option<&mut Vec<CutReport>
         }
         (Item::Bytes(origin, bytes), _) => parse_bytes(&origin, &bytes, all),
         (Item::Read(origin, reading), _) => all.push(Parsed::of(&origin, *reading)),
-        (Item::Warning(text), _) => all.push(Parsed::Warning(text)),
-        (Item::Error(text), _) => all.push(Parsed::Unopened(text)),
-        (Item::Skipped(text), _) => all.push(Parsed::Unreadable(text)),
-        (Item::Refused(text), _) => all.push(Parsed::Refused(text)),
+        (Item::Message(message), _) => all.push(Parsed::Message(message)),
     }
 }
 
 fn parse_path(path: &Path, all: &mut Vec<Parsed>) {
     match SharedBytes::read(path, limits::REPORT_BYTES as u64) {
         Ok(bytes) => parse_file(&path.display().to_string(), &bytes, all),
-        Err(error @ Error::Io { .. }) => all.push(Parsed::Unopened(error.to_string())),
-        Err(error) => all.push(Parsed::Unreadable(error.to_string())),
+        Err(error @ Error::Io { .. }) => {
+            all.push(Parsed::Message(Message::Unopened(error.to_string())));
+        }
+        Err(error) => all.push(Parsed::unreadable(error)),
     }
 }
 
 fn parse_file(origin: &str, bytes: &[u8], all: &mut Vec<Parsed>) {
     match Packing::of(bytes).map(|packing| unpacked(packing, bytes)) {
         Some(Ok(bytes)) => parse_bytes(origin, &bytes, all),
-        Some(Err(error)) => all.push(Parsed::Unreadable(format!("{origin}: {error}"))),
+        Some(Err(error)) => all.push(Parsed::unreadable(format_args!("{origin}: {error}"))),
         None => parse_bytes(origin, bytes, all),
     }
 }
@@ -93,21 +87,25 @@ fn parse_bytes(origin: &str, bytes: &[u8], all: &mut Vec<Parsed>) {
                     .into_iter()
                     .map(|reading| Parsed::of(origin, Ok(reading))),
             ),
-            Err(error) => all.push(Parsed::Unreadable(format!("{origin}: {error}"))),
+            Err(error) => all.push(Parsed::unreadable(format_args!("{origin}: {error}"))),
         }
         return;
     }
     if let Some(other) = import::other_product(bytes) {
-        return all.push(Parsed::Unreadable(format!("{origin}: {other}")));
+        return all.push(Parsed::unreadable(format_args!("{origin}: {other}")));
     }
     all.extend(readings(bytes).map(|reading| Parsed::of(origin, reading)));
 }
 
 impl Parsed {
+    fn unreadable(why: impl Display) -> Parsed {
+        Parsed::Message(Message::Unreadable(why.to_string()))
+    }
+
     fn of(origin: &str, reading: Result<Reading, ReadError>) -> Parsed {
         match reading {
             Ok(reading) => Parsed::Report(origin.to_owned(), Box::new(reading)),
-            Err(error) => Parsed::Unreadable(format!("{origin}: {error}")),
+            Err(error) => Parsed::unreadable(format_args!("{origin}: {error}")),
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The output of a run, put together from the results of its batches, in their order.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use super::args::{Args, FormatName};
 use super::output::Output;
 use super::progress::Progress;
-use super::tally::{MessageLimit, Tally};
+use super::tally::{Message, MessageLimit, Tally};
 use super::{DONE, INTERRUPTED, Messages, USAGE, done, interrupt};
 use crate::symbolicate::DebugFiles;
 use crate::symbolicate::format::facts::count;
@@ -27,21 +28,18 @@ pub(super) struct Batch<P> {
 pub(super) enum Outcome<P> {
     /// Of the report with this identity.
     Part(Option<u64>, P),
-    Warning(String),
-    Error(String),
-    /// Nothing may be written, and why.
-    Refused(String),
+    Message(Message),
 }
 
 impl<P> Batch<P> {
-    pub(super) fn unreadable(&mut self, text: String) {
-        self.tally.damaged += 1;
-        self.outcomes.push(Outcome::Error(text));
-    }
-
-    pub(super) fn unopened(&mut self, text: String) {
-        self.tally.unopened += 1;
-        self.outcomes.push(Outcome::Error(text));
+    /// Adds a message, and counts the input as it says.
+    pub(super) fn message(&mut self, message: Message) {
+        match message {
+            Message::Unopened(_) => self.tally.unopened += 1,
+            Message::Unreadable(_) => self.tally.damaged += 1,
+            Message::Warning(_) | Message::Refused(_) => {}
+        }
+        self.outcomes.push(Outcome::Message(message));
     }
 }
 
@@ -105,23 +103,30 @@ impl<'p, 'm, F: Format> Printer<'p, 'm, F> {
         match outcome {
             Outcome::Part(identity, _) if self.each_once && !self.seen.is_new(identity) => {}
             Outcome::Part(_, part) => self.format.add(part, &mut self.out)?,
-            Outcome::Warning(_) | Outcome::Error(_) if self.quiet.is_over() => {}
-            Outcome::Warning(text) => self.progress.aside(|| self.messages.warning(&text)),
-            Outcome::Error(text) => self.progress.aside(|| self.messages.error(&text)),
-            Outcome::Refused(text) => self.refused = Some(text),
+            Outcome::Message(Message::Refused(text)) => self.refused = Some(text),
+            Outcome::Message(_) if self.quiet.is_over() => {}
+            Outcome::Message(Message::Warning(text)) => {
+                self.progress.aside(|| self.messages.warning(&text));
+            }
+            Outcome::Message(Message::Unopened(text) | Message::Unreadable(text)) => {
+                self.progress.aside(|| self.messages.error(&text));
+            }
         }
         Ok(())
     }
 
     /// Ends the output and prints the summary. `written` is what [`Printer::print`] has returned; `refused` says why
-    /// nothing may be written after all. Returns the exit code.
+    /// nothing may be written after all; `short_sources` are files of source code that end before a frame's line. Returns
+    /// the exit code.
     pub(super) fn finish(
         mut self,
         written: io::Result<()>,
         refused: Option<String>,
+        short_sources: Vec<PathBuf>,
         files: &DebugFiles,
     ) -> u8 {
         self.progress.finish();
+        self.tally.short_sources = short_sources;
         self.tally.again = self.seen.again();
         if let Some(more) = self.quiet.hidden() {
             let all = count(self.tally.seen, "report");
@@ -158,7 +163,7 @@ impl<'p, 'm, F: Format> Printer<'p, 'm, F> {
         if args.verbose {
             messages.without_table(files);
         }
-        let code = tally.conclude(args, messages);
+        let code = tally.conclude(args, files, messages);
         if interrupt::came() {
             let done = count(tally.seen, "report");
             let lost = file.filter(|_| is_lost);
@@ -203,11 +208,16 @@ fn next<T>(from: &Receiver<T>, out: &mut dyn Write) -> io::Result<Option<T>> {
         return Ok(Some(next));
     }
     out.flush()?;
+    Ok(receive(from, interrupt::came))
+}
+
+/// Waits for the next value; `None` after the last, and once `is_over`.
+pub(super) fn receive<T>(from: &Receiver<T>, is_over: impl Fn() -> bool) -> Option<T> {
     loop {
         match from.recv_timeout(TICK) {
-            Ok(next) => return Ok(Some(next)),
-            Err(RecvTimeoutError::Timeout) if !interrupt::came() => {}
-            Err(_) => return Ok(None),
+            Ok(next) => return Some(next),
+            Err(RecvTimeoutError::Timeout) if !is_over() => {}
+            Err(_) => return None,
         }
     }
 }

@@ -2,9 +2,8 @@
 
 use std::io::{self, IsTerminal, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use clap::ColorChoice;
 
@@ -14,10 +13,9 @@ use super::feed::{Inputs, Item, feed};
 use super::interrupt;
 use super::output::{Output, Target, refusal};
 use super::parsed::Parsed;
-use super::printing::{Batch, Outcome, Printer, counts_once};
-use super::sources;
+use super::printing::{Batch, Outcome, Printer, counts_once, receive};
 use super::survive;
-use super::tally::Tally;
+use super::tally::{Message, Tally};
 use super::{Messages, done};
 use crate::report::{Reading, Redact};
 use crate::symbolicate::format::{
@@ -27,12 +25,10 @@ use crate::symbolicate::format::{
 use crate::symbolicate::format::{ParquetFrames, ParquetReports};
 use crate::symbolicate::gathered::Gathered;
 use crate::symbolicate::group::identity;
-use crate::symbolicate::{Symbolicator, redact};
+use crate::symbolicate::{Symbolicator, lock, redact};
 
 /// Batches that are worked on or wait for their turn, for each worker.
 const AHEAD: usize = 4;
-/// Time between two looks of a waiting thread for an interrupt.
-const TICK: Duration = Duration::from_millis(100);
 
 pub(super) fn run(
     args: &Args,
@@ -55,16 +51,14 @@ pub(super) fn run(
         redact: args.redaction(),
         target,
     };
-    if let (Some(n), FormatName::Html) = (args.top, args.format) {
-        return job.run(Html::top(n as usize), input, messages);
-    }
-    if let Some(n) = args.top {
+    if let Some(n) = args.top.map(|n| n as usize) {
         let layout = match args.format {
+            FormatName::Html => return job.run(Html::top(n), input, messages),
             FormatName::Json => TopLayout::Json,
             FormatName::Ndjson => TopLayout::Ndjson,
             _ => TopLayout::Text,
         };
-        let top = Top::new(n as usize, layout, job.style.clone());
+        let top = Top::new(n, layout, job.style.clone());
         return job.run(top, input, messages);
     }
     match args.format {
@@ -74,6 +68,8 @@ pub(super) fn run(
         FormatName::Parquet => job.run(ParquetReports::default(), input, messages),
         #[cfg(feature = "parquet")]
         FormatName::ParquetFrames => job.run(ParquetFrames::default(), input, messages),
+        #[cfg(not(feature = "parquet"))]
+        FormatName::Parquet | FormatName::ParquetFrames => super::USAGE, // refused before
         FormatName::Text => job.run(Text::default(), input, messages),
         FormatName::Json => job.run(Json::new(!single), input, messages),
         FormatName::Ndjson => job.run(Ndjson::default(), input, messages),
@@ -144,7 +140,18 @@ impl Job<'_> {
             stop.store(true, Ordering::SeqCst);
             written
         });
-        printer.finish(written, self.refused_source(), self.symbolicator.files())
+        let short = self
+            .style
+            .sources
+            .as_ref()
+            .map(|sources| sources.too_short());
+        let refused = self.refused_source();
+        printer.finish(
+            written,
+            refused,
+            short.unwrap_or_default(),
+            self.symbolicator.files(),
+        )
     }
 
     /// Count of the threads that work on reports.
@@ -178,15 +185,10 @@ impl Job<'_> {
 
     fn work<F: Format>(&self, batches: &Mutex<Receiver<BatchWork<F::Part>>>, stop: &AtomicBool) {
         loop {
-            let next = match batches.lock() {
-                Ok(batches) => batches.recv_timeout(TICK),
-                Err(_) => return,
-            };
-            let ((parsed, gathered), slot) = match next {
-                _ if stop.load(Ordering::SeqCst) || interrupt::came() => return,
-                Ok(batch) => batch,
-                Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => return,
+            let is_over = || stop.load(Ordering::SeqCst) || interrupt::came();
+            let next = receive(&lock(batches), is_over);
+            let Some(((parsed, gathered), slot)) = next.filter(|_| !is_over()) else {
+                return;
             };
             let mut batch = Batch {
                 outcomes: Vec::with_capacity(parsed.len()),
@@ -206,10 +208,7 @@ impl Job<'_> {
             Parsed::Report(origin, reading) => {
                 self.reading::<F>(&origin, *reading, gathered, batch);
             }
-            Parsed::Warning(text) => batch.outcomes.push(Outcome::Warning(text)),
-            Parsed::Unopened(text) => batch.unopened(text),
-            Parsed::Unreadable(text) => batch.unreadable(text),
-            Parsed::Refused(text) => batch.outcomes.push(Outcome::Refused(text)),
+            Parsed::Message(message) => batch.message(message),
         }
     }
 
@@ -227,8 +226,7 @@ impl Job<'_> {
         }
         batch.tally.damaged += u64::from(!reading.damage.is_empty());
         for damage in &reading.damage {
-            let text = format!("{origin}: {damage}");
-            batch.outcomes.push(Outcome::Warning(text));
+            batch.message(Message::Warning(format!("{origin}: {damage}")));
         }
         let identity = identity(&reading.report);
         let named = survive::run(|| self.named::<F>(origin, reading, gathered, &mut batch.tally));
@@ -236,7 +234,7 @@ impl Job<'_> {
             Ok(part) => batch
                 .outcomes
                 .extend(part.map(|part| Outcome::Part(identity, part))),
-            Err(fault) => batch.unreadable(format!("{origin}: {fault}")),
+            Err(fault) => batch.message(Message::Unreadable(format!("{origin}: {fault}"))),
         }
     }
 
@@ -258,11 +256,7 @@ impl Job<'_> {
         if self.args.list_missing {
             return None;
         }
-        let part = F::part(&self.style, &origin, &symbolicated);
-        if let Some(shown) = &self.style.sources {
-            tally.changed.extend(sources::changed(&symbolicated, shown));
-        }
-        Some(part)
+        Some(F::part(&self.style, &origin, &symbolicated))
     }
 }
 

@@ -1,18 +1,37 @@
 //! Counts of a run, printed once all reports are done: how many were damaged, and which debug files are missing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::args::Args;
 use super::{DAMAGED, DONE, Messages, NOTHING};
+use crate::report::model::Image;
 use crate::symbolicate::format::facts::{again_text, count};
 use crate::symbolicate::format::missing_lines;
 use crate::symbolicate::frame::image_file_name;
-use crate::symbolicate::{MissingFile, Symbolicated};
+use crate::symbolicate::{DebugFiles, MissingFile, Symbolicated};
 
 /// Most messages about reports that are printed. Further ones are only counted.
 const MESSAGES: u64 = 10;
 /// Most missing debug files that are listed.
 const MISSING: usize = 1 << 14;
+
+const NOWHERE: &str = "debug files missing (give them with --debug):";
+const REFUSED: &str = "at the path in the report, but not read (give it with --debug):";
+const IN_PART: &str = "debug files not read in whole:";
+const SHORT: &str =
+    "source code that is not what was compiled (give that of the commit with --source):";
+
+/// What there is to say about an input.
+pub(super) enum Message {
+    Warning(String),
+    /// The input that could not be opened, and the reason.
+    Unopened(String),
+    /// A part of an input that was not read, and the reason.
+    Unreadable(String),
+    /// Why nothing may be written: this input is the output as well.
+    Refused(String),
+}
 
 /// The counts, and the missing debug files.
 #[derive(Default)]
@@ -27,8 +46,8 @@ pub(super) struct Tally {
     /// Reports that came again, and were not counted again.
     pub again: u64,
     pub missing: BTreeMap<(String, Vec<u8>), MissingFile>,
-    /// Files of source code that were shown and are not those that were compiled.
-    pub changed: BTreeSet<String>,
+    /// Files of source code that end before a frame's line.
+    pub short_sources: Vec<PathBuf>,
 }
 
 impl Tally {
@@ -38,7 +57,6 @@ impl Tally {
         self.damaged += other.damaged;
         self.unopened += other.unopened;
         self.again += other.again;
-        self.changed.extend(other.changed);
         for (key, missing) in other.missing {
             if self.missing.len() < MISSING {
                 self.missing.entry(key).or_insert(missing);
@@ -56,7 +74,7 @@ impl Tally {
     }
 
     /// Prints the summary, and returns the exit code.
-    pub fn conclude(&self, args: &Args, messages: &mut Messages<'_>) -> u8 {
+    pub fn conclude(&self, args: &Args, files: &DebugFiles, messages: &mut Messages<'_>) -> u8 {
         if self.seen > 0 && self.unwanted == self.seen {
             let all = count(self.seen, "report");
             messages.warning(&format!(
@@ -69,24 +87,20 @@ impl Tally {
         // The system's own libraries are known to lack debug files: `--list-missing` has them.
         let missing = self.missing.values().filter(|m| !(m.system && m.symbols));
         let missing: Vec<&MissingFile> = missing.collect();
-        let is_partial = |file: &&MissingFile| file.damaged + file.refused > 0;
+        let is_partial = |file: &&MissingFile| file.unread.damaged + file.unread.refused > 0;
         let (in_part, nowhere): (Vec<_>, Vec<_>) = missing.iter().copied().partition(is_partial);
-        let most = (!args.verbose).then_some(MESSAGES as usize);
-        let shown = most.unwrap_or(usize::MAX);
+        let shown = [MESSAGES as usize, usize::MAX][usize::from(args.verbose)];
+        let refused = nowhere.iter().filter_map(|missing| refused(files, missing));
+        let refused: Vec<String> = refused.collect();
         let (nowhere, in_part) = (missing_lines(nowhere), missing_lines(in_part));
-        let changed: Vec<String> = self.changed.iter().cloned().collect();
+        let short = self.short_sources.iter();
+        let short = short.map(|path| path.display().to_string()).collect();
+        let (list, all) = ("--list-missing", "--verbose");
         for (title, lines, all) in [
-            (
-                "debug files missing (give them with --debug):",
-                nowhere,
-                "--list-missing",
-            ),
-            ("debug files not read in whole:", in_part, "--list-missing"),
-            (
-                "source code that is not what was compiled (give that of the commit with --source):",
-                changed,
-                "--verbose",
-            ),
+            (NOWHERE, nowhere, list),
+            (REFUSED, refused, all),
+            (IN_PART, in_part, list),
+            (SHORT, short, all),
         ] {
             // `--list-missing` prints them itself.
             if args.list_missing || lines.is_empty() {
@@ -108,6 +122,17 @@ impl Tally {
             DONE
         }
     }
+}
+
+/// Returns the reason why the file at a report's own path was not read; `None` if there is no file, or it was.
+fn refused(files: &DebugFiles, missing: &MissingFile) -> Option<String> {
+    let image = Image {
+        name: missing.name.clone(),
+        id: missing.id.clone(),
+        ..Image::default()
+    };
+    let error = files.at_named_path(&image)?.err()?;
+    Some(error.to_string()).filter(|_| !missing.symbols)
 }
 
 /// Counts messages, so that thousands of them do not scroll by.

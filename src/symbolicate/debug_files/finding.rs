@@ -20,27 +20,26 @@ impl DebugFiles {
     /// Opens the files of an image, those with debug information first; `None` if there are none.
     pub(super) fn open_image(&self, image: &Image, build: Option<&str>) -> Option<ImageFiles> {
         let mut files: Vec<DebugFile> = Vec::new();
+        let add = |object: Option<ObjectFile>, files: &mut Vec<DebugFile>| {
+            files.extend(object.and_then(|object| self.debug_file(object)));
+        };
         let take = |path: &Path, files: &mut Vec<DebugFile>| {
-            if image.id.is_empty() || files.iter().any(|file| file.object().path == path) {
-                return;
+            if !files.iter().any(|file| file.object().path == path) {
+                let bytes = SharedBytes::map(path);
+                let found = bytes.and_then(|bytes| object_in(path, bytes, image));
+                add(found.ok().flatten(), files);
             }
-            let found = open_by_id(path, &image.id).ok().flatten();
-            files.extend(found.and_then(|object| self.debug_file(object)));
         };
         for entry in self.entries(&image.id) {
-            if image.id.is_empty() && image.text_hash.is_some() {
-                files.extend(self.without_id(&entry.path, image));
-            }
             take(&entry.path, &mut files);
         }
         if self.options.search {
             self.take_beside(image, &mut files, &take);
             let image_path = Path::new(&image.name);
             if is_system_library(image_path) {
-                if image.id.is_empty() && image.text_hash.is_some() {
-                    files.extend(self.without_id(image_path, image));
-                }
                 take(image_path, &mut files);
+            } else if !has_dwarf(&files) {
+                add(self.at_named_path(image).and_then(Result::ok), &mut files);
             }
             if !has_dwarf(&files) {
                 let path = search::build_id_path(Path::new(search::SYSTEM), &image.id);
@@ -48,20 +47,22 @@ impl DebugFiles {
             }
             if !has_dwarf(&files) {
                 let linked = files.iter().find_map(|file| search::linked(file.object()));
-                let linked = linked.or_else(|| self.linked_by_nameless(image));
-                files.extend(linked.and_then(|object| self.debug_file(object)));
+                add(
+                    linked.or_else(|| self.linked_by_nameless(image)),
+                    &mut files,
+                );
             }
-        }
-        // Apple's own libraries have a dSYM nowhere.
-        if self.options.search && !has_dwarf(&files) && !is_system(&image.name) {
-            for path in self.apple.find(&image.id) {
-                take(&path, &mut files);
+            // Apple's own libraries have a dSYM nowhere.
+            if !has_dwarf(&files) && !is_system(&image.name) {
+                for path in self.apple.find(&image.id) {
+                    take(&path, &mut files);
+                }
             }
-        }
-        if self.options.search && files.is_empty() && image.id.len() == UUID {
-            let found = apple_places::in_device_support(&image.name, build);
-            for path in found {
-                if files.is_empty() {
+            if files.is_empty() && image.id.len() == UUID {
+                let mut copies = apple_places::in_device_support(&image.name, build).into_iter();
+                while files.is_empty()
+                    && let Some(path) = copies.next()
+                {
                     take(&path, &mut files);
                 }
             }
@@ -82,12 +83,9 @@ impl DebugFiles {
         let given = self.nameless.iter();
         let mut same = given.filter(|given| given.object.id == image.id);
         same.find_map(|given| {
-            let object = if image.id.is_empty() {
-                object_file::open(&given.path).ok()?.into_iter().next()?
-            } else {
-                open_by_id(&given.path, &image.id).ok().flatten()?
-            };
-            is_what_ran(&object, image).then(|| search::linked(&object))?
+            let mut objects = object_file::open(&given.path).ok()?.into_iter();
+            let object = objects.find(|object| object.id == image.id && is_what_ran(object, image));
+            search::linked(&object?)
         })
     }
 
@@ -104,14 +102,18 @@ impl DebugFiles {
         known.into_iter().chain(longer).flatten()
     }
 
-    /// Opens an image without an id, for a report that has no id of it either. If the report has a hash of the text,
-    /// the text must have that hash.
-    fn without_id(&self, path: &Path, image: &Image) -> Option<DebugFile> {
-        let object = object_file::open(path).ok()?.into_iter().next()?;
-        if !object.id.is_empty() || !is_what_ran(&object, image) {
-            return None;
-        }
-        self.debug_file(object)
+    /// Opens the image at the path that the report names, by
+    /// [`open_named`](DebugFiles::open_named). `None` if there is no file, or if such paths are not read.
+    ///
+    /// # Errors
+    /// The reason why the file that is there is not read.
+    pub(crate) fn at_named_path(&self, image: &Image) -> Option<Result<ObjectFile, Error>> {
+        let open = self.open_named.filter(|_| self.options.search)?;
+        let path = Path::new(&image.name);
+        let bytes = open(path)?.and_then(|file| SharedBytes::map_open(&file, path));
+        let object = bytes.and_then(|bytes| object_in(path, bytes, image));
+        let other = || Error::bad_file(path, "another build of it is there");
+        Some(object.and_then(|object| object.ok_or_else(other)))
     }
 
     /// Takes the dSYM beside an added binary that has no debug information itself.
@@ -129,12 +131,10 @@ impl DebugFiles {
             .iter()
             .filter(|given| given.object.id == image.id);
         let given: Vec<&FoundObject> = self.entries(&image.id).chain(given).collect();
-        for path in given
+        let beside = given
             .iter()
-            .flat_map(|given| apple_places::beside(&given.path))
-        {
-            take(&path, files);
-        }
+            .flat_map(|given| apple_places::beside(&given.path));
+        beside.for_each(|path| take(&path, files));
     }
 
     /// The places in which debug files are looked for, in words.
@@ -185,14 +185,18 @@ fn is_what_ran(object: &ObjectFile, image: &Image) -> bool {
     ran.is_none_or(|ran| object.text_hash().is_some_and(|hash| hash == *ran))
 }
 
-/// The object in a file that has this UUID or build id.
-fn open_by_id(path: &Path, id: &[u8]) -> Result<Option<ObjectFile>, Error> {
-    let bytes = SharedBytes::map(path)?;
+/// The image's object in a file: that with its UUID or build id. An image without an id has the object without one whose text
+/// has the hash that is in the report.
+fn object_in(path: &Path, bytes: SharedBytes, image: &Image) -> Result<Option<ObjectFile>, Error> {
     if object_file::is_shared_cache(&bytes) {
-        return dyld_cache::image(path, &bytes, id);
+        return dyld_cache::image(path, &bytes, &image.id);
     }
+    let has_hash = image.text_hash.is_some();
     let mut objects = object_file::open_bytes(path, bytes)?.into_iter();
-    Ok(objects.find(|object| object.id == id || is_front(id, &object.id)))
+    Ok(objects.find(|object| match &image.id[..] {
+        [] => has_hash && object.id.is_empty() && is_what_ran(object, image),
+        id => object.id == id || is_front(id, &object.id),
+    }))
 }
 
 /// Returns true if `id` is the first 16 bytes of a longer build id: other recorders keep no more.

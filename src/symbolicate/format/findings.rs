@@ -13,7 +13,7 @@ use crate::report::time::nanos;
 use crate::symbolicate::MissingFile;
 use crate::symbolicate::blame::{Blamed, blamed, owner};
 use crate::symbolicate::frame::{
-    PhysicalFrame, SourceFrame, Symbolicated, id_text, image_file_name,
+    PhysicalFrame, SourceFrame, Symbolicated, Unread, id_text, image_file_name,
 };
 use crate::symbolicate::group::{Group, Member, RECIPE, key_text, thread_in_question};
 
@@ -179,11 +179,10 @@ pub(crate) fn missing_text(missing: &MissingFile) -> String {
     if let Some(arch) = &missing.arch {
         let _ = write!(text, "  {arch}");
     }
-    if missing.symbols && !missing.split {
+    if missing.symbols && !missing.unread.split {
         text.push_str("  (named by its symbol table alone)");
     }
-    let (damaged, refused, split) = (missing.damaged, missing.refused, missing.split);
-    text.push_str(&unread_text(damaged, refused, split));
+    text.push_str(&unread_text(missing.unread));
     if !missing.others.is_empty() {
         let others: Vec<String> = missing.others.iter().map(|id| id_text(id)).collect();
         let _ = write!(text, "  (found only {})", others.join(", "));
@@ -192,7 +191,12 @@ pub(crate) fn missing_text(missing: &MissingFile) -> String {
 }
 
 /// Returns in words what of a debug file was not read; empty where all was.
-pub(crate) fn unread_text(damaged: usize, refused: usize, split: bool) -> String {
+pub(crate) fn unread_text(unread: Unread) -> String {
+    let Unread {
+        damaged,
+        refused,
+        split,
+    } = unread;
     let files = "  (its .dwo, .dwp or dwz files; named by its symbol table alone where they are)";
     let split = split.then(|| files.to_owned());
     let damaged = (damaged > 0)

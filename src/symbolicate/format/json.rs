@@ -174,9 +174,9 @@ fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Style) -> Json
             "id": id_text(&missing.id),
             "arch": missing.arch,
             "symbols": missing.symbols,
-            "split": missing.split,
-            "damaged": missing.damaged,
-            "refused": missing.refused,
+            "split": missing.unread.split,
+            "damaged": missing.unread.damaged,
+            "refused": missing.unread.refused,
             "system": missing.system,
             "others": missing.others.iter().map(|id| id_text(id)).collect::<Vec<_>>(),
         })

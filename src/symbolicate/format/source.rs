@@ -1,5 +1,6 @@
 //! Lines of source code around a place, from folders that the user names.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -33,8 +34,8 @@ pub struct Sources {
     roots: Vec<Option<PathBuf>>,
     files: Mutex<FxHashMap<String, Option<Arc<SourceFile>>>>,
     read: Mutex<FxHashSet<Identity>>,
-    /// Files that end before a line that was asked for, by their paths in debug information.
-    short: Mutex<FxHashMap<String, PathBuf>>,
+    /// Files that end before a line that was asked for.
+    short: Mutex<BTreeSet<PathBuf>>,
 }
 
 /// A file that was read.
@@ -77,7 +78,7 @@ impl Sources {
         let lines: Vec<String> = lines.map(|line| line.replace('\t', "    ")).collect();
         let has_line = lines.len() > (line - first) as usize;
         if !has_line {
-            lock(&self.short).insert(file.to_owned(), source.path.clone());
+            lock(&self.short).insert(source.path.clone());
         }
         has_line.then_some(Excerpt {
             first: first + 1,
@@ -85,9 +86,9 @@ impl Sources {
         })
     }
 
-    /// Returns the file for this path of debug information if it ends before a line that was asked for.
-    pub(crate) fn too_short(&self, file: &str) -> Option<PathBuf> {
-        lock(&self.short).get(file).cloned()
+    /// The files that end before a line that was asked for: they are not those that were compiled.
+    pub(crate) fn too_short(&self) -> Vec<PathBuf> {
+        lock(&self.short).iter().cloned().collect()
     }
 
     fn file(&self, file: &str) -> Option<Arc<SourceFile>> {
