@@ -136,8 +136,7 @@ fn the_recorder_opens_files_in_one_place() {
 }
 
 /// A printed name says less than the mangled one, and each tool prints another: the crate `swift-name` reads the latter,
-/// `names/` alone the former, and `blame/code.rs` says by both what a frame is. (`import/swift/` reads the lines of Swift's own
-/// reports.)
+/// `name/` alone the former. (`import/swift/` reads the lines of Swift's own reports.)
 #[test]
 fn one_place_reads_the_names_of_swift() {
     let words = [
@@ -159,8 +158,8 @@ fn one_place_reads_the_names_of_swift() {
     let mut wrong = Vec::new();
     for file in sources() {
         let mut folders = file.components().map(|part| part.as_os_str());
-        let of_swift = folders.any(|folder| folder == "names" || folder == "swift");
-        if room_of(&file) != "symbolicate" || of_swift || file.ends_with("blame/code.rs") {
+        let of_swift = folders.any(|folder| folder == "name" || folder == "swift");
+        if room_of(&file) != "symbolicate" || of_swift {
             continue;
         }
         let code = code_of(&file);
@@ -178,21 +177,36 @@ fn one_place_reads_the_names_of_swift() {
 /// they use its types; nor `mod tests`.
 #[test]
 fn no_files_of_a_room_import_each_other_in_a_circle() {
+    let (wrong, edges) = circles(usize::MAX, |_| true);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(edges > 300, "the imports were not found");
+}
+
+/// As above, with each folder counted as one. A loose file of the room counts as a folder.
+#[test]
+fn no_folders_of_the_symbolicator_import_each_other_in_a_circle() {
+    let (wrong, edges) = circles(2, |module| module[0] == "symbolicate");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(edges > 60, "the imports were not found");
+}
+
+/// The edges that are part of a circle, and the count of all edges, between modules cut to so many parts of their paths.
+fn circles(parts: usize, is_counted: impl Fn(&Module) -> bool) -> (Vec<String>, usize) {
     let modules: BTreeMap<Module, Uses> = sources()
         .iter()
         .map(|file| (module_of(file), uses(&code_of(file))))
         .collect();
-    let edges: BTreeMap<&Module, BTreeSet<Module>> = modules
-        .iter()
-        .map(|(module, uses)| {
-            let named = uses.iter().filter_map(|used| {
-                let target = origin(&modules, module, &used.path)?;
-                let nested = target.starts_with(module) || module.starts_with(&target);
-                (target.first() == module.first() && !nested).then_some(target)
-            });
-            (module, named.collect())
-        })
-        .collect();
+    let cut = |module: &Module| module[..parts.min(module.len())].to_vec();
+    let mut edges: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
+    for (module, uses) in modules.iter().filter(|(module, _)| is_counted(module)) {
+        let from = cut(module);
+        let named = uses.iter().filter_map(|used| {
+            let target = cut(&origin(&modules, module, &used.path)?);
+            let nested = target.starts_with(&from) || from.starts_with(&target);
+            (target.first() == from.first() && !nested).then_some(target)
+        });
+        edges.entry(from.clone()).or_default().extend(named);
+    }
     let reaches = |from: &Module, to: &Module| {
         let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
         while let Some(module) = next.pop() {
@@ -207,11 +221,7 @@ fn no_files_of_a_room_import_each_other_in_a_circle() {
         let back = targets.iter().filter(|to| reaches(to, from));
         wrong.extend(back.map(|to| format!("{} -> {}", from.join("::"), to.join("::"))));
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(
-        edges.values().map(BTreeSet::len).sum::<usize>() > 300,
-        "the imports were not found"
-    );
+    (wrong, edges.values().map(BTreeSet::len).sum())
 }
 
 /// Ceilings of code, in lines without tests, comments and blank lines. A change may lower one, and never raises one.
@@ -230,22 +240,22 @@ const CEILINGS: &[(&str, usize)] = &[
     ("recorder", 2883),
     ("report", 5453),
     ("store", 1009),
-    ("symbolicate", 1896),
-    ("symbolicate/blame", 625),
+    ("symbolicate", 1784),
+    ("symbolicate/blame", 433),
     ("symbolicate/command", 2778),
     ("symbolicate/debug_files", 281),
-    ("symbolicate/debug_info", 4182),
+    ("symbolicate/debug_info", 4054),
     ("symbolicate/files", 2087),
     ("symbolicate/format", 4245),
-    ("symbolicate/group", 926),
-    ("symbolicate/import", 4924),
-    ("symbolicate/names", 256),
+    ("symbolicate/group", 628),
+    ("symbolicate/import", 4882),
+    ("symbolicate/name", 1024),
     ("trigger", 5119),
     ("unwind", 5),
     ("vitals", 234),
 ];
-const CODE_CEILING: usize = 62089;
-const FILE_CEILING: usize = 438;
+const CODE_CEILING: usize = 56204;
+const FILE_CEILING: usize = 411;
 
 #[test]
 fn each_room_is_at_or_below_its_ceiling() {

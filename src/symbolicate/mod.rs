@@ -53,6 +53,7 @@ mod image_files;
 pub mod import;
 mod kept;
 mod keys;
+#[path = "name/mod.rs"]
 mod names;
 mod pc;
 mod recorded;
@@ -61,7 +62,6 @@ mod samples;
 mod symbolicator;
 mod system_paths;
 mod tail_calls;
-mod title;
 
 pub use addresses::{Addresses, Ambiguous};
 pub use debug_files::{Added, DebugFiles};
@@ -88,5 +88,5 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(feature = "__internals")]
 #[doc(hidden)]
 pub fn demangled(name: &str) -> String {
-    debug_info::demangle::demangle(name).into_owned()
+    names::demangle::demangle(name).into_owned()
 }

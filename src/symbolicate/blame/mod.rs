@@ -4,20 +4,17 @@
 //! is in the app's image, but its owner is the language. The image and the name decide for a frame without a source
 //! file.
 
-mod code;
 mod file;
-mod name;
-mod throw;
+mod image;
 
 pub(crate) use super::frame::Owner;
 use super::frame::{
     KnownOwners, PhysicalFrame, Source, SourceFrame, Stack, Symbolicated, image_file_name,
 };
+use super::names::{Code, ending, name};
 use crate::report::EventKind;
-use code::ending;
-pub(crate) use code::{Code, code, holder_of_closure, is_bare};
 use file::{is_package, kept_of_file, of_file, shows_owner};
-use name::{kept_of_name, of_image};
+use image::of_image;
 
 /// Most folders of this recorder's sources that are remembered; a program has one or two.
 const FOLDERS: usize = 16;
@@ -43,11 +40,7 @@ impl<'a> Blamed<'a> {
 
     /// Returns true for a function that does nothing but throw or abort.
     pub fn is_throw(&self) -> bool {
-        self.frame.is_some_and(|frame| match code(frame) {
-            Code::SwiftThrow => true,
-            Code::Other => frame.function.as_deref().is_some_and(throw::is_throw),
-            _ => false,
-        })
+        self.frame.is_some_and(|frame| name(frame).is_throw)
     }
 }
 
@@ -119,7 +112,8 @@ pub(crate) fn each(stack: &Stack) -> impl Iterator<Item = Blamed<'_>> {
 /// source frames.
 pub(crate) fn each_of(physical: &PhysicalFrame) -> impl Iterator<Item = Blamed<'_>> {
     let bare = physical.frames.is_empty().then_some(None);
-    let is_pseudo = |frame: &&SourceFrame| frame.inlined && matches!(code(frame), Code::Pseudo(_));
+    let is_pseudo =
+        |frame: &&SourceFrame| frame.inlined && matches!(name(frame).code, Code::Pseudo(_));
     let functions = physical
         .frames
         .iter()
@@ -149,9 +143,9 @@ pub(crate) fn owner(
     if let Some(owner) = frame.and_then(|frame| of_swift(physical, frame)) {
         return owner;
     }
-    let name = frame.and_then(|frame| frame.function.as_ref());
-    let by_name = || match name {
-        Some(name) if !is_named_like_the_app(of, name) => kept_of_name(name),
+    let function = frame.and_then(|frame| frame.function.as_ref());
+    let by_name = || match frame.zip(function) {
+        Some((frame, function)) if !is_named_like_the_app(of, function) => name(frame).owner,
         _ => Owner::App,
     };
     let Some(file) = frame.and_then(|frame| frame.file.as_ref().filter(|file| shows_owner(file)))
@@ -161,7 +155,9 @@ pub(crate) fn owner(
     match kept_of_file(file) {
         (Owner::App, _) if by_name() == Owner::Recorder => Owner::Recorder,
         (Owner::App, _) if of.known_owners.is_recorders(of, file) => Owner::Recorder,
-        (Owner::App, Some(package)) if is_package(of, physical, name, &package) => Owner::Library,
+        (Owner::App, Some(package)) if is_package(of, physical, function, &package) => {
+            Owner::Library
+        }
         (Owner::Language, _) if is_moved(frame) => by_name(),
         (owner, _) => owner,
     }
@@ -171,7 +167,7 @@ pub(crate) fn owner(
 /// not the row's file, which may be a caller's. Modules of packages look like the app's: the file decides between
 /// these. An inlined function without module and file is of Swift's library or a thunk, because app code has a file.
 fn of_swift(physical: &PhysicalFrame, frame: &SourceFrame) -> Option<Owner> {
-    match code(frame) {
+    match name(frame).code {
         Code::Pseudo(_) | Code::SwiftLanguage | Code::SwiftThrow => Some(Owner::Language),
         Code::Swift(_) => {
             let file = frame.file.as_ref().filter(|file| shows_owner(file));
@@ -187,6 +183,25 @@ fn of_swift(physical: &PhysicalFrame, frame: &SourceFrame) -> Option<Owner> {
     }
 }
 
+/// Returns true for an inlined Swift function that line tables alone name by its last part (`subscript.get`, `map`), or not
+/// at all: the module, the type and the labels are unknown.
+pub(crate) fn is_bare(physical: &PhysicalFrame, frame: &SourceFrame) -> bool {
+    let is_of_swift = |frame: &SourceFrame| {
+        frame
+            .file
+            .as_deref()
+            .is_some_and(|file| file.ends_with(".swift"))
+            || name(frame).code != Code::Other
+    };
+    if !frame.inlined || frame.source != Source::DebugInfo || name(frame).code != Code::Other {
+        return false;
+    }
+    match frame.file.as_deref() {
+        Some(file) if shows_owner(file) => file.ends_with(".swift"),
+        _ => physical.frames.last().is_some_and(is_of_swift),
+    }
+}
+
 /// Returns true for the kernel's name of an exception (`EXC_BREAKPOINT`), which is the reason in reports of Apple's
 /// platforms. The reason from [`trap`] is better.
 pub(crate) fn is_kernels(reason: &str) -> bool {
@@ -199,8 +214,8 @@ pub(crate) fn trap(stack: &Stack) -> Option<std::sync::Arc<str>> {
     /// Most frames of a runtime between the innermost one and the function that ended the program.
     const NEAR: usize = 16;
     let innermost = stack.frames.first()?.frames.iter();
-    let pseudo = innermost.clone().find_map(|frame| match code(frame) {
-        Code::Pseudo(reason) => Some(reason),
+    let pseudo = innermost.clone().find_map(|frame| match &name(frame).code {
+        Code::Pseudo(reason) => Some(reason.clone()),
         _ => None,
     });
     pseudo.or_else(|| {
@@ -209,7 +224,8 @@ pub(crate) fn trap(stack: &Stack) -> Option<std::sync::Arc<str>> {
             .iter()
             .take(NEAR)
             .flat_map(|physical| &*physical.frames);
-        near.find_map(ending).map(std::sync::Arc::from)
+        near.find_map(|frame| ending(frame.function.as_deref()?))
+            .map(std::sync::Arc::from)
     })
 }
 
@@ -313,6 +329,42 @@ mod tests {
     use crate::report::{Image, Report};
     use crate::symbolicate::frame::Awaiting;
     use crate::symbolicate::{DebugFiles, Symbolicator};
+
+    /// As `-gline-tables-only` has it: one function with its symbol, and what was inlined into it.
+    #[test]
+    fn an_inlined_function_without_its_module_is_bare() {
+        let frame = |name: &str, file: &str, inlined| SourceFrame {
+            file: Some(file.into()),
+            inlined,
+            ..SourceFrame::named(name, name)
+        };
+        let mut physical = PhysicalFrame::bare(1, crate::report::Found::Context, Some(0));
+        physical.frames = [
+            frame("subscript.get", "/<compiler-generated>", true),
+            frame("secret", "/Users/ann/till/main.swift", true),
+            frame(
+                "closure #1 in refund(_:)",
+                "/Users/ann/till/main.swift",
+                true,
+            ),
+            frame("clamp", "/Users/ann/till/clamp.h", true),
+            frame("main", "/Users/ann/till/main.swift", false),
+        ]
+        .into();
+        let bare: Vec<bool> = physical
+            .frames
+            .iter()
+            .map(|frame| is_bare(&physical, frame))
+            .collect();
+        assert_eq!(bare, [true, true, false, false, false]);
+        // A function of C inlined into one of C.
+        physical.frames = [
+            frame("clamp", "", true),
+            frame("pay", "/Users/ann/till/pay.c", false),
+        ]
+        .into();
+        assert!(!is_bare(&physical, &physical.frames[0]));
+    }
 
     /// A report with these images.
     fn app(images: &[&str]) -> Symbolicated {

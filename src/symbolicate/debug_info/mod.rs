@@ -3,7 +3,6 @@
 pub(super) mod convert;
 pub(super) mod cost;
 pub(super) mod debug_file;
-pub(super) mod demangle;
 pub(super) mod direct;
 pub(super) mod dwarf;
 pub(super) mod full_names;

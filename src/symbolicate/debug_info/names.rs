@@ -4,12 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use swift_name::SwiftName;
 
-use super::demangle::{Mangling, demangle};
 use super::symbols::ObjectSymbols;
 use crate::symbolicate::frame::{SourceFrame, bounded};
-use crate::symbolicate::group::plain_name;
+use crate::symbolicate::names::demangle::{Mangling, agree, demangle};
 
 /// Returns true if a name shows that it is mangled.
 pub(crate) fn is_mangled(name: &str) -> bool {
@@ -87,29 +85,6 @@ pub(crate) fn in_full<'s>(
         .or_else(|| symbols.names_at(entry).find(swift))
 }
 
-/// Returns true if a mangled symbol and the plain name that debug information has may be one function:
-/// the last part of the symbol's path is that name.
-pub(crate) fn agree(symbol: &str, plain: &str) -> bool {
-    if symbol == plain {
-        return true;
-    }
-    if Mangling::of(symbol) == Some(Mangling::Swift) {
-        let name = SwiftName::parse(symbol);
-        let plain = plain.split('(').next().unwrap_or(plain);
-        return name.is_some_and(|name| name.base_name() == Some(plain));
-    }
-    let demangled = demangle(symbol);
-    // `operator< <int>` and `operator<<int>` are one.
-    let last = |name: &str| {
-        let name = plain_name(name);
-        name.rsplit("::")
-            .next()
-            .unwrap_or_default()
-            .replace(' ', "")
-    };
-    last(&demangled) == last(plain)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,39 +98,5 @@ mod tests {
             assert_eq!(names.named(name), named(name), "{name}");
         }
         assert_eq!(names.0.len(), 2, "those that are cut are not known by that");
-    }
-
-    #[test]
-    fn a_symbol_agrees_with_its_own_plain_name_alone() {
-        assert!(agree("_ZN3app6freeze17h0123456789abcdefE", "freeze"));
-        assert!(agree("_ZN3foo3barIiEEvT_", "bar<int>"));
-        assert!(agree("main", "main"));
-        assert!(agree(
-            "_ZN3app3run28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE",
-            "{closure#0}"
-        ));
-        assert!(agree(
-            "_RINvNtCs1234_7mycrate3foo3barxE.llvm.13921902409383346971",
-            "bar<i64>"
-        ));
-        assert!(agree(
-            "_RNCINvNtCs1234_7mycrate3foo3barxE0",
-            "{closure#0}<i64>"
-        ));
-        assert!(!agree("_RINvNtCs1234_7mycrate3foo3barxE", "foo"));
-        assert!(agree("$s4main3FooCACycfc", "init"));
-        assert!(agree("$s4main3FooC3baryyF", "bar"));
-        assert!(agree("$s4main3FooC3baryyF", "bar()"));
-        assert!(!agree("$s4main3FooC3baryyF", "ba"));
-        assert!(!agree("$s4main3FooC3baryyF", "Foo"));
-        assert!(agree("_Z4nameB5cxx11i", "name"));
-        assert!(agree("_ZN3BoxixEi", "operator[]"));
-        assert!(agree("_ZNK3BoxclEii", "operator()"));
-        assert!(agree("_ZltIcEbRK3BoxS2_", "operator<<char>"));
-        assert!(agree("_ZNK3BoxcvbEv", "operator bool"));
-        assert!(!agree("_ZN3BoxixEi", "operator()"));
-        assert!(!agree("_ZlsR3BoxS0_", "operator<"));
-        assert!(!agree("_ZN3foo3barEv", "baz"));
-        assert!(!agree("_ZN3foo3barEv", "foo"));
     }
 }

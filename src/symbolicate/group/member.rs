@@ -9,7 +9,7 @@ use crate::report::time::since_epoch;
 use crate::report::{Event, EventKind, Os, Report, Value};
 use crate::symbolicate::frame::{Symbolicated, image_file_name};
 use crate::symbolicate::keys::ENDED_BY;
-use crate::symbolicate::title::{TitleParts, pattern, shortened};
+use crate::symbolicate::names::title::{TitleParts, pattern, shortened};
 
 /// The values of a report that count in its group. It can be made on any thread, and takes little memory.
 #[derive(Debug, Clone, PartialEq, Default)]

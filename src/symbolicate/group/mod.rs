@@ -18,7 +18,6 @@
 
 mod days;
 mod member;
-mod names;
 mod seen;
 mod stack;
 
@@ -30,7 +29,6 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use self::days::usual_days;
 pub use self::member::{Member, RECIPE, key_text};
-pub(crate) use self::names::{plain_name, within};
 pub(crate) use self::seen::{SeenIds, identity};
 pub use self::stack::{normalised, thread_in_question};
 use super::frame::Symbolicated;

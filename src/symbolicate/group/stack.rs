@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::names::{GroupName, group_name, plain_name, swift_name};
 use crate::report::{EventKind, Report, Thread};
-use crate::symbolicate::blame::{
-    Blamed, Code, Owner, code, holder_of_closure, is_bare, owner, sought,
-};
+use crate::symbolicate::blame::{Blamed, Owner, is_bare, owner, sought};
 use crate::symbolicate::frame::{SourceFrame, Stack, Symbolicated};
+use crate::symbolicate::names::{Name, holder_of_closure, name, plain_name};
 
 /// See [`long_way`].
 const LONG: usize = 3;
@@ -171,16 +169,13 @@ fn names(
     let mut names = Vec::with_capacity(frames().count());
     let mut entry = None;
     for frame in frames() {
-        match frame.frame.and_then(|frame| frame.function.as_ref()) {
-            Some(name) => {
-                let name = match frame.frame.map(code) {
-                    Some(Code::Swift(function)) => swift_name(function),
-                    _ => group_name(name),
-                };
+        match frame.frame.filter(|frame| frame.function.is_some()) {
+            Some(source) => {
+                let name = name(source);
                 if owners.is_some() && names.is_empty() && name.is_entry {
-                    entry = Some(name.plain);
+                    entry = Some(name.plain.clone());
                 } else if !is_within(&name.plain, names.last()) {
-                    names.push(placed(name, frame));
+                    names.push(placed(&name, frame));
                 }
             }
             // An address holds for one build: it counts only where there is nothing else.
@@ -203,16 +198,16 @@ fn is_within(name: &str, caller: Option<&Arc<str>>) -> bool {
 
 /// The name; where it says nothing, with the function that holds the lambda, else with the file: inlined closures and
 /// async functions have no path in their names where the debug information holds line tables alone.
-fn placed(name: GroupName, frame: &Blamed<'_>) -> Arc<str> {
+fn placed(name: &Name, frame: &Blamed<'_>) -> Arc<str> {
     if !name.says_nothing {
-        return name.plain;
+        return name.plain.clone();
     }
     if let Some(holder) = holder(frame) {
         return format!("{}::{{lambda}}::{}", plain_name(holder), name.plain).into();
     }
     match frame.frame.and_then(|frame| frame.file.as_deref()) {
         Some(file) => format!("{} ({})", name.plain, file_words(file)).into(),
-        None => name.plain,
+        None => name.plain.clone(),
     }
 }
 
@@ -227,12 +222,8 @@ pub(crate) fn frame_named<'a>(report: &'a Symbolicated, name: &str) -> Option<&'
 
 /// The normalised name of a frame that has one.
 fn frame_name(frame: &Blamed<'_>) -> Option<Arc<str>> {
-    let name = frame.frame?.function.as_ref()?;
-    let name = match code(frame.frame?) {
-        Code::Swift(function) => swift_name(function),
-        _ => group_name(name),
-    };
-    Some(placed(name, frame))
+    let named = frame.frame.filter(|frame| frame.function.is_some())?;
+    Some(placed(&name(named), frame))
 }
 
 /// Returns the function that holds a lambda of C++. The functions that the lambda was inlined into have it in their
@@ -315,8 +306,8 @@ mod tests {
                 physical: &physical,
                 frame: physical.frames.first(),
             };
-            let operator = group_name(&"operator()".into());
-            assert_eq!(&*placed(operator, &frame), name);
+            let operator = super::name(frame.frame.unwrap());
+            assert_eq!(&*placed(&operator, &frame), name);
         }
     }
 

@@ -56,8 +56,9 @@ use super::nodes::{
     counted, looks_like_a_node, sample_node, sample_thread, spindump_node, spindump_thread,
 };
 use super::text::LabelledText;
-use super::{Layout, LineNumbers, names, starts_a_line, values};
+use super::{Layout, LineNumbers, starts_a_line, values};
 use crate::report::{EventKind, Reading, Thread, Value};
+use crate::symbolicate::names::symbol_text as names;
 
 /// Returns true if the text looks like one of `sample`.
 pub(super) fn is_sample(front: &[u8]) -> bool {

@@ -9,9 +9,10 @@ use super::text::LabelledText;
 use super::titles::{
     ExceptionStack, TextSection, ThreadTitleKind, known_label, thread_title, title,
 };
-use super::{Layout, LineNumbers, names, starts_a_line, values};
+use super::{Layout, LineNumbers, starts_a_line, values};
 use crate::report::{DamageKind, EventKind, Image, Reading, Thread, Value};
 use crate::symbolicate::keys::SYMBOL_OFFSET;
+use crate::symbolicate::names::symbol_text as names;
 
 /// Returns true if the text looks like one: two of its labels at the beginning of lines.
 pub(super) fn is_one(front: &[u8]) -> bool {

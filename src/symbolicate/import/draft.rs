@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::fields::keep_frames;
-use super::names;
 use super::{Fields, Layout};
 use crate::report::{
     Damage, DamageKind, Event, EventKind, Found, Frame, Image, Reading, Report, Sample, StallEnd,
     Thread, limits,
 };
+use crate::symbolicate::names::symbol_text as names;
 use crate::symbolicate::samples::{MOST_FRAMES, weight};
 
 /// Threads and images of one report together.

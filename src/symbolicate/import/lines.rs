@@ -1,8 +1,9 @@
 //! Single lines of Apple's texts: frames of stacks, images.
 
 use super::fields::Fields;
-use super::{names, values};
+use super::values;
 use crate::report::{Image, Value};
+use crate::symbolicate::names::symbol_text::{self as names, is_address};
 
 /// A line of a stack.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ pub(super) fn stack_line(line: &str) -> Option<Line<'_>> {
 /// The column of addresses: names of images hold spaces, and words like addresses. It begins after a gap; without one
 /// it is the first word that is an address.
 fn address_column(rest: &str) -> Option<(usize, &str)> {
-    let addresses = || words(rest).filter(|(_, word)| values::is_address(word));
+    let addresses = || words(rest).filter(|(_, word)| is_address(word));
     let is_behind_gap = |(at, _): &(usize, &str)| {
         let front = &rest[..*at];
         front.ends_with('\t') || front.ends_with("  ")
@@ -90,7 +91,7 @@ struct PlacedSymbol<'a> {
 /// Reads `main + 12 (main.c:3)`, `0x102230000 + 25788`, and the latter with a symbol beside it.
 fn placed_symbol<'a>(what: &'a str, pc: u64, image: &str) -> PlacedSymbol<'a> {
     let first = what.split(' ').next().unwrap_or("");
-    let Some(base) = values::number(first).filter(|_| values::is_address(first)) else {
+    let Some(base) = values::number(first).filter(|_| is_address(first)) else {
         return symbol_alone(what, pc, image);
     };
     // `0x18b625000 + 0x732e8  // UIApplicationMain + 0xd0`, or side by side, as KSCrash writes it:
@@ -174,13 +175,13 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
 /// `0x102230000 - 0x102237fff +com.example.MyApp (1.0 - 17) <82D13D98-…> /Applications/…`.
 pub(super) fn image_line(line: &str) -> Option<Image> {
     let (first, rest) = line.split_once(" - ")?;
-    let base = values::number(first).filter(|_| values::is_address(first.trim()))?;
+    let base = values::number(first).filter(|_| is_address(first.trim()))?;
     let rest = rest.trim_start();
     let (last, rest) = rest.split_once(char::is_whitespace)?;
     // Of some images reports of load do not say where they end.
     let end = match last {
         "???" => base.checked_sub(1)?,
-        _ => values::number(last).filter(|_| values::is_address(last))?,
+        _ => values::number(last).filter(|_| is_address(last))?,
     };
     let (front, path, id) = match (rest.find('<'), rest.find('>')) {
         (Some(open), Some(close)) if open < close => (

@@ -37,7 +37,6 @@ mod kscrash;
 mod line_numbers;
 mod lines;
 mod metrickit;
-mod names;
 mod nodes;
 mod others;
 mod parts;

@@ -2,8 +2,9 @@
 
 use super::draft::{SampleNode, frame};
 use super::lines::source;
-use super::{names, values};
+use super::values;
 use crate::report::{Thread, Value};
+use crate::symbolicate::names::symbol_text as names;
 
 /// A thread of a call graph; the text after its number is kept whole, as `about`.
 fn thread(id: u64, about: &str, name: Option<String>, main: bool) -> Thread {
@@ -83,7 +84,7 @@ pub(super) fn spindump_node(line: &str) -> Option<(usize, SampleNode)> {
     let what = start[digits..].strip_prefix(' ')?.trim_start();
     let (what, behind) = what.rsplit_once(" [")?;
     let (address, range) = behind.split_once(']')?;
-    let pc = values::number(address).filter(|_| values::is_address(address))?;
+    let pc = values::number(address).filter(|_| names::is_address(address))?;
     let (name, place) = what.rsplit_once(" (").unwrap_or((what, ""));
     let (place, image) = place.split_once(" in ").unwrap_or(("", place));
     let image = image.trim_end_matches(')').rsplit_once(" + ");

@@ -2,10 +2,11 @@
 
 use super::draft::{Draft, frame};
 use super::fields::{Fields, keep_frames, unsigned};
-use super::{names, values};
+use super::values;
 use crate::report::time::wall;
 use crate::report::{EventKind, Image, MemoryUse, Signal, Thread, Value};
 use crate::symbolicate::keys::SYMBOL_OFFSET;
+use crate::symbolicate::names::symbol_text as names;
 
 /// Paths of what a head has: see [`Fields`].
 pub(super) struct HeadPaths {

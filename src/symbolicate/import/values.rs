@@ -11,11 +11,6 @@ pub(super) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Returns true for hexadecimal digits after `0x`.
-pub(super) fn is_address(word: &str) -> bool {
-    word.len() > 2 && word.starts_with("0x") && word[2..].bytes().all(|c| c.is_ascii_hexdigit())
-}
-
 /// A UUID or build id, with hyphens or without; empty if the text is not one or all zeros. Breakpad's have an age
 /// after the UUID.
 pub(super) fn id(text: &str) -> Vec<u8> {

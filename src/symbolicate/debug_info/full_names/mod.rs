@@ -14,10 +14,10 @@ use std::sync::Arc;
 use addr2line::gimli::{self, AttributeValue, Dwarf, Reader as _, Section as _};
 use rustc_hash::FxHashMap;
 
-use super::demangle::demangle;
 use super::dwarf::R;
 use super::names::{is_mangled, known};
 use crate::symbolicate::frame::NAME_BYTES;
+use crate::symbolicate::names::demangle::demangle;
 pub(crate) use by_code::NamesByCode;
 pub(crate) use tree::Entry;
 use tree::Trees;

@@ -17,7 +17,7 @@ use crate::symbolicate::format::stacks::heaviest;
 use crate::symbolicate::format::threads::in_order;
 use crate::symbolicate::frame::{Symbolicated, id_text, image_file_name};
 use crate::symbolicate::group::{Member, key_text, thread_in_question};
-use crate::symbolicate::title::TitleParts;
+use crate::symbolicate::names::title::TitleParts;
 
 /// Summary of the event, in one line.
 pub(super) fn title(of: &Symbolicated, member: &Member) -> String {

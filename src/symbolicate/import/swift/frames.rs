@@ -3,8 +3,9 @@
 use crate::report::{Image, Value};
 use crate::symbolicate::import::fields::Fields;
 use crate::symbolicate::import::lines::stack_line;
-use crate::symbolicate::import::{names, values};
+use crate::symbolicate::import::values;
 use crate::symbolicate::keys::SYMBOL_OFFSET;
+use crate::symbolicate::names::symbol_text as names;
 
 /// The meaning of a frame's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub(super) fn row(line: &str, first: u64) -> Option<BacktraceRow> {
         rest = behind.trim_start();
     }
     let word = rest.split(' ').next().unwrap_or("");
-    let address = values::number(word).filter(|_| values::is_address(word));
+    let address = values::number(word).filter(|_| names::is_address(word));
     let what = match address {
         Some(_) => rest[word.len()..].trim(),
         None => rest,
@@ -175,7 +176,7 @@ pub(super) fn registers(line: &str) -> Vec<(String, u64)> {
         let (name, rest) = group.split_once(' ')?;
         let word = rest.trim().split(' ').next()?;
         let is_name = name.len() < 8 && name.bytes().all(|c| c.is_ascii_alphanumeric());
-        let value = values::number(word).filter(|_| is_name && values::is_address(word))?;
+        let value = values::number(word).filter(|_| is_name && names::is_address(word))?;
         Some((name.to_owned(), value))
     };
     groups.map_while(pair).collect()

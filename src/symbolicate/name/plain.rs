@@ -1,46 +1,9 @@
 //! Names without what compilers, languages and builds add to them.
 
 use std::borrow::Cow;
-use std::sync::Arc;
-
-use crate::symbolicate::kept::KnownTexts;
-
-/// A function's name as groups have it.
-#[derive(Clone)]
-pub(super) struct GroupName {
-    /// See [`plain_name`].
-    pub plain: Arc<str>,
-    pub is_entry: bool,
-    pub says_nothing: bool,
-}
-
-/// The name of a function, as groups have it.
-pub(super) fn group_name(name: &Arc<str>) -> GroupName {
-    thread_local! {
-        static KNOWN: KnownTexts<GroupName> = KnownTexts::default();
-    }
-    let find = |name: &Arc<str>| {
-        let plain = plain_name(name);
-        GroupName {
-            is_entry: is_entry(&plain),
-            says_nothing: says_nothing(&plain),
-            plain: plain.into(),
-        }
-    };
-    KNOWN.with(|known| known.of(name, find))
-}
-
-/// A Swift function's name as it is: argument labels are part of it.
-pub(super) fn swift_name(function: Arc<str>) -> GroupName {
-    GroupName {
-        is_entry: function.ends_with(".main()") || function.ends_with(".$main()"),
-        says_nothing: false,
-        plain: function,
-    }
-}
 
 /// Returns true if a function, by its [`plain_name`], is the entry point of a program.
-fn is_entry(name: &str) -> bool {
+pub(super) fn is_entry(name: &str) -> bool {
     matches!(
         name,
         "main" | "_main" | "start" | "_start" | "static" | "thread_start" | "start_thread"
@@ -51,7 +14,7 @@ fn is_entry(name: &str) -> bool {
 
 /// Returns true if a [`plain_name`] is one that functions of any kind share: `{async_block}`, `{closure}`, `{lambda}`,
 /// `operator()`, `invoke`.
-fn says_nothing(name: &str) -> bool {
+pub(super) fn says_nothing(name: &str) -> bool {
     let mut parts = name.split("::");
     parts.all(|part| {
         part.starts_with('{') && part.ends_with('}')
@@ -110,7 +73,7 @@ fn kotlin(name: &str) -> Option<String> {
 }
 
 /// `foo.llvm.123`, `foo.isra.0.cold`, `foo.1`, `foo [clone .part.0]`, `foo() (.llvm.123)`.
-fn without_clones(name: &str) -> &str {
+pub(super) fn without_clones(name: &str) -> &str {
     #[rustfmt::skip]
     const MARKS: [&str; 22] = [
         "llvm", "cold", "hot", "warm", "unlikely", "isra", "part", "constprop", "lto_priv",

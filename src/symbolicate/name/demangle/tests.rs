@@ -156,3 +156,37 @@ fn names_of_every_language_end_at_the_bound() {
     let long = format!("$s4main3fooyy{}F", "Sg".repeat(10));
     assert_eq!(demangle(&long), long);
 }
+
+#[test]
+fn a_symbol_agrees_with_its_own_plain_name_alone() {
+    assert!(agree("_ZN3app6freeze17h0123456789abcdefE", "freeze"));
+    assert!(agree("_ZN3foo3barIiEEvT_", "bar<int>"));
+    assert!(agree("main", "main"));
+    assert!(agree(
+        "_ZN3app3run28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE",
+        "{closure#0}"
+    ));
+    assert!(agree(
+        "_RINvNtCs1234_7mycrate3foo3barxE.llvm.13921902409383346971",
+        "bar<i64>"
+    ));
+    assert!(agree(
+        "_RNCINvNtCs1234_7mycrate3foo3barxE0",
+        "{closure#0}<i64>"
+    ));
+    assert!(!agree("_RINvNtCs1234_7mycrate3foo3barxE", "foo"));
+    assert!(agree("$s4main3FooCACycfc", "init"));
+    assert!(agree("$s4main3FooC3baryyF", "bar"));
+    assert!(agree("$s4main3FooC3baryyF", "bar()"));
+    assert!(!agree("$s4main3FooC3baryyF", "ba"));
+    assert!(!agree("$s4main3FooC3baryyF", "Foo"));
+    assert!(agree("_Z4nameB5cxx11i", "name"));
+    assert!(agree("_ZN3BoxixEi", "operator[]"));
+    assert!(agree("_ZNK3BoxclEii", "operator()"));
+    assert!(agree("_ZltIcEbRK3BoxS2_", "operator<<char>"));
+    assert!(agree("_ZNK3BoxcvbEv", "operator bool"));
+    assert!(!agree("_ZN3BoxixEi", "operator()"));
+    assert!(!agree("_ZlsR3BoxS0_", "operator<"));
+    assert!(!agree("_ZN3foo3barEv", "baz"));
+    assert!(!agree("_ZN3foo3barEv", "foo"));
+}

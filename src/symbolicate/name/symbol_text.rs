@@ -1,13 +1,13 @@
-//! One rule for all layouts: the symbol of a frame is a function's name, a trap's message, or nothing.
+//! Symbols in reports of other recorders, one rule for all layouts: the symbol of a frame is a function's name, a trap's message, or nothing.
 
-use crate::symbolicate::names::swift_text;
+use super::swift_text;
 
 /// Bytes after a symbol up to which it names the function. A symbol table without local symbols names the last
 /// export before an address, however far away.
 const NEAR: u64 = 64 << 10;
 
 /// Returns the function's name that `symbol` is, `offset` bytes before the frame's address; `None` if it is no name.
-pub(super) fn function(symbol: &str, offset: Option<u64>) -> Option<&str> {
+pub(crate) fn function(symbol: &str, offset: Option<u64>) -> Option<&str> {
     let name = without_line(symbol.trim());
     let is_near = offset.is_none_or(|offset| offset <= NEAR);
     (is_near && !is_placeholder(name) && trap_message(name).is_none()).then_some(name)
@@ -27,7 +27,12 @@ fn is_placeholder(name: &str) -> bool {
         || PLACEHOLDERS.contains(&name)
         || name.starts_with("__hidden#")
         || is_uuid(name)
-        || super::values::is_address(name)
+        || is_address(name)
+}
+
+/// Returns true for hexadecimal digits after `0x`.
+pub(crate) fn is_address(word: &str) -> bool {
+    word.len() > 2 && word.starts_with("0x") && word[2..].bytes().all(|c| c.is_ascii_hexdigit())
 }
 
 /// Eight, four, four, four and twelve hexadecimal digits.
@@ -40,7 +45,7 @@ fn is_uuid(name: &str) -> bool {
 /// Returns the message of a compiler's trap, which debug information has as an inlined function:
 /// `__clang_trap_msg$libc++$index out of bounds`, `Swift runtime failure: Index out of range`,
 /// `…/vector:1393: assertion __n < size() failed`.
-pub(super) fn trap_message(name: &str) -> Option<&str> {
+pub(crate) fn trap_message(name: &str) -> Option<&str> {
     if let Some(message) = name.strip_prefix("__clang_trap_msg$") {
         return Some(message.split_once('$').map_or(message, |(_, text)| text));
     }

@@ -1,15 +1,11 @@
-//! Kinds of frames, by their names: Swift's functions, code that Swift's compiler makes, and the pseudo-functions
-//! that hold the reason of a trap. Blame, groups, titles and profiles use these kinds. No other place looks into a
-//! Swift name.
+//! Kinds of functions, by their names: Swift's functions, code that Swift's compiler makes, and the pseudo-functions
+//! that hold the reason of a trap.
 
 use std::sync::Arc;
 
 use swift_name::{Role, Summary, SwiftName};
 
-use super::file::shows_owner;
-use crate::symbolicate::frame::{PhysicalFrame, Source, SourceFrame};
-use crate::symbolicate::kept::KnownTexts;
-use crate::symbolicate::names::swift_text;
+use super::swift_text;
 
 /// Modules of Swift's own libraries. Their code may be in an app's file: libraries are linked statically, and generic
 /// functions are compiled into the app.
@@ -36,44 +32,13 @@ pub(crate) enum Code {
     Other,
 }
 
-/// The kind of a frame, by its name alone.
-pub(crate) fn code(frame: &SourceFrame) -> Code {
-    thread_local! {
-        static KNOWN: KnownTexts<Code> = KnownTexts::default();
-    }
-    // Both are the same text where nothing was mangled.
-    match frame.mangled.as_ref().or(frame.function.as_ref()) {
-        Some(name) => KNOWN.with(|known| known.of(name, |name| of_name(name))),
-        None => Code::Other,
-    }
-}
-
-/// Returns true for an inlined Swift function that line tables alone name by its last part (`subscript.get`, `map`), or not
-/// at all: the module, the type and the labels are unknown.
-pub(crate) fn is_bare(physical: &PhysicalFrame, frame: &SourceFrame) -> bool {
-    let is_of_swift = |frame: &SourceFrame| {
-        frame
-            .file
-            .as_deref()
-            .is_some_and(|file| file.ends_with(".swift"))
-            || code(frame) != Code::Other
-    };
-    if !frame.inlined || frame.source != Source::DebugInfo || code(frame) != Code::Other {
-        return false;
-    }
-    match frame.file.as_deref() {
-        Some(file) if shows_owner(file) => file.ends_with(".swift"),
-        _ => physical.frames.last().is_some_and(is_of_swift),
-    }
-}
-
 /// The function in which a closure is written, by the text of [`Code::Swift`]; `None` for other functions.
 pub(crate) fn holder_of_closure(function: &str) -> Option<&str> {
     function.strip_prefix("closure in ")
 }
 
-/// Returns the kind of a frame with this name, mangled or simplified.
-fn of_name(name: &str) -> Code {
+/// Returns the kind of a function with this name, mangled or simplified.
+pub(super) fn of_name(name: &str) -> Code {
     if let Some(reason) = reason(name) {
         return Code::Pseudo(reason.into());
     }
@@ -117,9 +82,9 @@ fn of_summary(summary: Summary) -> Code {
     }
 }
 
-/// Returns the reason why the program ends, if the function is one of the runtime that shows it by its name.
-pub(super) fn ending(frame: &SourceFrame) -> Option<&'static str> {
-    match frame.function.as_deref()? {
+/// Returns the reason why the program ends, if the function is one of a runtime that shows it by its name.
+pub(crate) fn ending(function: &str) -> Option<&'static str> {
+    match function {
         "swift_errorInMain" => Some("Swift: an error left main"),
         "swift_unexpectedError" => Some("Swift: try! met an error"),
         _ => None,
@@ -144,7 +109,7 @@ mod tests {
     use super::*;
 
     fn of(name: &str) -> Code {
-        code(&SourceFrame::named(name, name))
+        of_name(name)
     }
 
     fn swift(function: &str) -> Code {
@@ -163,42 +128,6 @@ mod tests {
             pseudo("Undefined Behavior Sanitizer: Integer overflow")
         );
         assert_eq!(of("main"), Code::Other);
-    }
-
-    /// As `-gline-tables-only` has it: one function with its symbol, and what was inlined into it.
-    #[test]
-    fn an_inlined_function_without_its_module_is_bare() {
-        let frame = |name: &str, file: &str, inlined| SourceFrame {
-            file: Some(file.into()),
-            inlined,
-            ..SourceFrame::named(name, name)
-        };
-        let mut physical = PhysicalFrame::bare(1, crate::report::Found::Context, Some(0));
-        physical.frames = [
-            frame("subscript.get", "/<compiler-generated>", true),
-            frame("secret", "/Users/ann/till/main.swift", true),
-            frame(
-                "closure #1 in refund(_:)",
-                "/Users/ann/till/main.swift",
-                true,
-            ),
-            frame("clamp", "/Users/ann/till/clamp.h", true),
-            frame("main", "/Users/ann/till/main.swift", false),
-        ]
-        .into();
-        let bare: Vec<bool> = physical
-            .frames
-            .iter()
-            .map(|frame| is_bare(&physical, frame))
-            .collect();
-        assert_eq!(bare, [true, true, false, false, false]);
-        // A function of C inlined into one of C.
-        physical.frames = [
-            frame("clamp", "", true),
-            frame("pay", "/Users/ann/till/pay.c", false),
-        ]
-        .into();
-        assert!(!is_bare(&physical, &physical.frames[0]));
     }
 
     /// The module decides, after all that stands around the function.

@@ -8,7 +8,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
+use swift_name::SwiftName;
 
+use super::plain::plain_name;
 use crate::symbolicate::frame::{NAME_BYTES, bounded};
 
 /// The longest name that is demangled. C++'s are up to 20 KB.
@@ -139,6 +141,29 @@ impl fmt::Write for Bounded {
         self.text.push_str(text);
         Ok(())
     }
+}
+
+/// Returns true if a mangled symbol and the plain name that debug information has may be one function:
+/// the last part of the symbol's path is that name.
+pub(crate) fn agree(symbol: &str, plain: &str) -> bool {
+    if symbol == plain {
+        return true;
+    }
+    if Mangling::of(symbol) == Some(Mangling::Swift) {
+        let name = SwiftName::parse(symbol);
+        let plain = plain.split('(').next().unwrap_or(plain);
+        return name.is_some_and(|name| name.base_name() == Some(plain));
+    }
+    let demangled = demangle(symbol);
+    // `operator< <int>` and `operator<<int>` are one.
+    let last = |name: &str| {
+        let name = plain_name(name);
+        name.rsplit("::")
+            .next()
+            .unwrap_or_default()
+            .replace(' ', "")
+    };
+    last(&demangled) == last(plain)
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ const METHODS: [&str; 5] = [
 ];
 
 /// Returns true if a function does nothing but throw or abort.
-pub(crate) fn is_throw(name: &str) -> bool {
+pub(super) fn is_throw(name: &str) -> bool {
     if name.starts_with(['-', '+']) {
         return METHODS.iter().any(|method| name.starts_with(method));
     }

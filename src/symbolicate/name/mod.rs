@@ -1,0 +1,90 @@
+//! Names of functions, parsed once for all who ask: blame, groups, titles and profiles.
+//!
+//! A name is what debug information, a symbol table or another recorder's report has: mangled, demangled, or in the full or the
+//! simplified form of Swift. Its parts are here what they are in every language; no other place looks into a name.
+
+mod code;
+pub(crate) mod demangle;
+mod owner;
+mod plain;
+mod swift_full;
+mod swift_text;
+pub(crate) mod symbol_text;
+mod throw;
+pub(crate) mod title;
+
+use std::sync::Arc;
+
+pub(crate) use code::{Code, ending, holder_of_closure};
+pub(crate) use plain::plain_name;
+
+use super::frame::{Owner, SourceFrame};
+use super::kept::KnownTexts;
+
+/// The parsed name of a function.
+#[derive(Debug)]
+pub(crate) struct Name {
+    /// The function that it was parsed from, as the frame has it.
+    function: Option<Arc<str>>,
+    /// The kind of code.
+    pub code: Code,
+    /// The name in keys of groups: of a Swift function with its labels, else [`plain_name`].
+    pub plain: Arc<str>,
+    /// True for the entry point of a program.
+    pub is_entry: bool,
+    /// True for a plain name that functions of any kind share: `{closure}`, `operator()`.
+    pub says_nothing: bool,
+    /// True for a function that does nothing but throw or abort.
+    pub is_throw: bool,
+    /// Whose code it is in the app's image, if no source file is known.
+    pub owner: Owner,
+}
+
+/// Returns the parsed name of a frame.
+pub(crate) fn name(frame: &SourceFrame) -> Arc<Name> {
+    thread_local! {
+        static KNOWN: KnownTexts<Arc<Name>> = KnownTexts::default();
+    }
+    let parse = |text: &Arc<str>| Arc::new(Name::parse(text, frame.function.as_ref()));
+    let nothing: &Arc<str> = &"".into();
+    let text = frame.mangled.as_ref().or(frame.function.as_ref());
+    let text = text.unwrap_or(nothing);
+    let found = KNOWN.with(|known| known.of(text, parse));
+    // Debug information has the scopes of a function that is not mangled.
+    let is_same = found.function == frame.function;
+    if is_same { found } else { parse(text) }
+}
+
+impl Name {
+    /// Parses a name as the file has it, and the function's demangled name.
+    fn parse(text: &str, function: Option<&Arc<str>>) -> Name {
+        let code = code::of_name(text);
+        let printed = function.map_or(text, |function| function);
+        let own = plain::without_clones(printed);
+        let (plain, is_entry, says_nothing): (Arc<str>, bool, bool) = match &code {
+            Code::Swift(function) => {
+                let is_entry = function.ends_with(".main()") || function.ends_with(".$main()");
+                (function.clone(), is_entry, false)
+            }
+            _ => {
+                let plain = plain_name(printed);
+                let is_entry = plain::is_entry(&plain);
+                let says_nothing = plain::says_nothing(&plain);
+                (plain.into(), is_entry, says_nothing)
+            }
+        };
+        Name {
+            function: function.cloned(),
+            is_throw: match code {
+                Code::SwiftThrow => true,
+                Code::Other => throw::is_throw(own),
+                _ => false,
+            },
+            code,
+            plain,
+            is_entry,
+            says_nothing,
+            owner: owner::of_name(own),
+        }
+    }
+}
