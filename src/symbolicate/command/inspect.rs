@@ -70,11 +70,8 @@ fn inspect_bytes(path: &Path, bytes: SharedBytes) -> Result<Inspected, Error> {
         Some(packing) => {
             let unpacked =
                 unpack::unpacked(packing, &bytes).map_err(|error| Error::bad_file(path, error))?;
-            let _ = writeln!(
-                text,
-                "  packed by {packing}: {} bytes in it",
-                unpacked.len()
-            );
+            let len = unpacked.len();
+            let _ = writeln!(text, "  packed by {packing}: {len} bytes in it");
             SharedBytes::from(unpacked)
         }
         None => bytes,
@@ -125,11 +122,7 @@ fn describe(object: &ObjectFile, text: &mut String) {
     let mut say = |line: String| text.extend([&line, "\n"]);
     let id = Some(id_text(&object.id)).filter(|id| !id.is_empty());
     let id = id.unwrap_or("none".into());
-    let kind = if object.is_mach_o() {
-        "UUID"
-    } else {
-        "build id"
-    };
+    let kind = ["build id", "UUID"][usize::from(object.is_mach_o())];
     say(format!("  {} {}", object.format, object.arch));
     say(format!("    {kind}: {id}"));
     say(format!("    stated base: {:#x}", object.base));

@@ -199,12 +199,8 @@ impl Messages<'_> {
 
     /// Says in which places debug files were looked for.
     fn searched(&mut self, files: &DebugFiles) {
-        let places = files.searched();
-        let places = if places.is_empty() {
-            "nothing".to_owned()
-        } else {
-            places.join(", ")
-        };
+        let places = Some(files.searched()).filter(|places| !places.is_empty());
+        let places = places.map_or("nothing".to_owned(), |places| places.join(", "));
         self.note(&format!("searched for debug files: {places}"));
     }
 

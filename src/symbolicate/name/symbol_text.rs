@@ -1,4 +1,4 @@
-//! Symbols in reports of other recorders, one rule for all layouts: the symbol of a frame is a function's name, a trap's message, or nothing.
+//! Symbols in reports of other recorders: each is a function's name, a trap's message, or nothing.
 
 use super::swift_text;
 
