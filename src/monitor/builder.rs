@@ -168,8 +168,9 @@ impl MonitorBuilder {
     }
 
     /// Sets the real-time signal (`SIGRTMIN` to `SIGRTMAX`) by which captures stop threads on Linux. The default is the
-    /// first one from `SIGRTMIN + 4` on without a handler. Its handler stays until the process ends: an answer may come
-    /// late. On other systems this does nothing.
+    /// first one from `SIGRTMIN + 4` on without a handler. The next one without a handler is used, too, for threads whose
+    /// alternate stack is not known to be there. Both handlers stay until the process ends: an answer may come late. On
+    /// other systems this does nothing.
     ///
     /// [`install`](MonitorBuilder::install) fails if it is no real-time signal, if it has a handler already, or if an
     /// earlier monitor of this process took another one.

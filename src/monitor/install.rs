@@ -97,7 +97,8 @@ impl MonitorBuilder {
     pub fn install(mut self) -> Result<Monitor, InstallError> {
         let installed = Claim::take()?;
         #[cfg(target_os = "linux")]
-        claim_capture_signal(self.capture_signal)?;
+        stop::claim_signals(self.capture_signal)
+            .map_err(|(signal, source)| InstallError::Signal { signal, source })?;
         let (directory, folder) = self.open_directory()?;
         // The record of a monitor that this process had before.
         launch::unlock_record();
@@ -250,16 +251,6 @@ impl Monitor {
         self.ended = launch::take(self._folder.directory(), left, effort);
         store::left::close(self._folder.directory(), left, effort);
     }
-}
-
-/// Has the app's signal for captures handled, in place of one of an earlier monitor.
-#[cfg(target_os = "linux")]
-fn claim_capture_signal(signal: Option<i32>) -> Result<(), InstallError> {
-    stop::forget_taken();
-    if let Some(signal) = signal {
-        stop::claim_signal(signal).map_err(|source| InstallError::Signal { signal, source })?;
-    }
-    Ok(())
 }
 
 /// Sets up what there is once in a process: its images are listed, its gauges read, and all counts begin at 0.

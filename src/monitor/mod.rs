@@ -34,7 +34,7 @@ pub use crate::recorder::{StallEvent, Threads};
 
 use crate::context::{CONTEXT, Context};
 use crate::platform::folder::Folder;
-use crate::platform::{MainQueue, Thread, clock, process_mark};
+use crate::platform::{MainQueue, Thread, clock, process_mark, stop};
 use crate::recorder::{Helper, LiveRecorder, retire_crash, trace_report};
 use crate::report::name::Name;
 use crate::store::launch::{self, LaunchRecord};
@@ -215,7 +215,9 @@ impl Monitor {
     /// main thread, where a run loop does, and a thread of the system's pool after `dispatch_main`, which ends the main
     /// thread. An async `main` of Swift ends in `dispatch_main`, too.
     ///
-    /// On Apple platforms, where [`MonitorBuilder::install`] observes the main run loop, it is for `dispatch_main` alone.
+    /// On Apple platforms, where [`MonitorBuilder::install`] observes the main run loop, it is for `dispatch_main` alone. On
+    /// Linux it claims SIGPROF until the monitor is dropped, if that has its default action: by it threads of libdispatch are
+    /// stopped, which block real-time signals.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("wedjat-queue-{}", std::process::id()));
@@ -233,6 +235,7 @@ impl Monitor {
     pub fn watch_main_queue(&self) -> Result<(), MonitorError> {
         let queue = MainQueue::find().ok_or(MonitorError::NoMainQueue)?;
         self.watch_by_ping(move |beat| queue.post(beat))
+            .inspect(|()| stop::claim_profiling())
     }
 
     /// State that the app records about itself: every report has it from now on. It belongs to the
@@ -257,8 +260,8 @@ impl Monitor {
     }
 
     /// The signals whose handler was replaced since [`MonitorBuilder::install`]. A crash by one of them is reported
-    /// only if that handler passes it on. On Linux this includes the captures' real-time signal: another free signal
-    /// takes its place. If no signal is free, stacks are lost as `unsent` ([`Stats::losses`]).
+    /// only if that handler passes it on. On Linux this includes the two real-time signals of captures: another free signal
+    /// takes the place of one. If no signal is free, stacks are lost as `unsent` ([`Stats::losses`]).
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("wedjat-replaced-{}", std::process::id()));
@@ -273,7 +276,7 @@ impl Monitor {
         let replaced = self.crash.as_ref().map(crash::replaced);
         let replaced = replaced.unwrap_or_default().into_iter();
         #[cfg(target_os = "linux")]
-        let replaced = replaced.chain(crate::platform::stop::taken());
+        let replaced = replaced.chain(stop::taken());
         replaced.collect()
     }
 
@@ -426,6 +429,7 @@ impl Drop for Monitor {
         let is_superseded = self._installed.is_superseded();
         if !is_superseded {
             HEARTBEAT.uninstall();
+            stop::release_profiling();
         }
         #[cfg(target_vendor = "apple")]
         let run_loop = self.run_loop.take();

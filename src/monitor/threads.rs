@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use super::MonitorError;
 use crate::platform::forked::{First, ForkLock, around_forks};
-use crate::platform::process_mark;
+use crate::platform::{process_mark, stop};
 use crate::trigger::heartbeat::{Refusal, Registry};
 use crate::trigger::watchdog::Watchdog;
 use crate::trigger::{Heartbeat, Stall};
@@ -88,6 +88,7 @@ fn join(name: &str, is_pool: bool, stall: Stall) -> Result<Heartbeat, MonitorErr
         heartbeat.leave();
         MonitorError::resources(error)
     })?;
+    stop::claim_profiling_for_this_thread();
     Ok(heartbeat)
 }
 
@@ -158,7 +159,8 @@ pub(crate) fn watch_for_c(name: &str, is_pool: bool, stall: Stall) -> Option<Hea
 /// ([`Stats::refused_threads`](crate::Stats::refused_threads) counts these).
 ///
 /// Members have numbers from 1 on. A pool has one [`RateLimit`](crate::RateLimit). A report of a stall says how many other members
-/// were in a stall or at rest. A member that has never beaten, such as a thread for blocking calls, has no stall.
+/// were in a stall or at rest. A member that has never beaten, such as a thread for blocking calls, has no stall. On Linux a
+/// thread that blocks real-time signals is stopped by SIGPROF, unless the app uses that.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("wedjat-enter-{}", std::process::id()));

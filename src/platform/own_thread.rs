@@ -70,9 +70,12 @@ fn begin(before: &libc::sigset_t) -> Option<&'static AtomicU64> {
     // SAFETY: the set is a whole one.
     let is_open = |fault: &i32| unsafe { libc::sigismember(before, *fault) } == 0;
     change_mask(libc::SIG_UNBLOCK, FAULTS.into_iter().filter(is_open));
-    // Without a capture signal there are no captures.
+    // Without signals of captures there are no captures.
     #[cfg(target_os = "linux")]
-    change_mask(libc::SIG_UNBLOCK, super::stop::install(None).ok());
+    change_mask(
+        libc::SIG_UNBLOCK,
+        super::stop::install(None).into_iter().flatten(),
+    );
     place
 }
 

@@ -7,7 +7,6 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::os::stop::with_lasting_handlers;
 use super::os::{entry, is_sent, is_without_address, kernel_action, put_default, send_again};
 use super::{ScarceStack, errno, process_id, set_errno};
 
@@ -30,7 +29,7 @@ static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Address of the function that the kernel calls.
 fn ours() -> usize {
-    entry::fatal as *const () as usize
+    entry::address()
 }
 
 /// Calls our handler.
@@ -52,17 +51,15 @@ pub(super) fn arrive(
 pub fn install(signals: &[i32], handler: Handler) -> Result<(), (i32, io::Error)> {
     HANDLER.store(handler as *mut (), Ordering::Release);
     entry::prepare();
-    with_lasting_handlers(|| {
-        for (index, &signal) in signals.iter().enumerate() {
-            if let Err(error) = install_one(signal) {
-                for &done in signals.iter().take(index) {
-                    restore(done);
-                }
-                return Err((signal, error));
+    for (index, &signal) in signals.iter().enumerate() {
+        if let Err(error) = install_one(signal) {
+            for &done in signals.iter().take(index) {
+                restore(done);
             }
+            return Err((signal, error));
         }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 fn install_one(signal: i32) -> io::Result<()> {
@@ -199,20 +196,18 @@ pub fn action_now(signal: i32) -> Option<(usize, i32)> {
 /// Puts back the handlers of `signals` before, where ours is still in place: a
 /// handler that was installed over ours stays, and the one before us is still kept for it.
 pub fn restore_if_ours(signals: &[i32]) {
-    with_lasting_handlers(|| {
-        let is_ours = |signal: &&i32| is_in_place(**signal);
-        signals
-            .iter()
-            .filter(is_ours)
-            .for_each(|&signal| restore(signal));
-    });
+    let is_ours = |signal: &&i32| is_in_place(**signal);
+    signals
+        .iter()
+        .filter(is_ours)
+        .for_each(|&signal| restore(signal));
 }
 
 /// Those of `signals` whose handler is not ours any more, with the flags that it needs.
 pub fn replaced(signals: &[i32]) -> Vec<i32> {
     let is_ours = |(now, flags)| now == ours() && flags & NEEDED == NEEDED;
     let is_replaced = |signal: &i32| !action_now(*signal).is_some_and(is_ours);
-    with_lasting_handlers(|| signals.iter().copied().filter(is_replaced).collect())
+    signals.iter().copied().filter(is_replaced).collect()
 }
 
 /// Flags without which a handler gets no facts, or no stack.

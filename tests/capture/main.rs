@@ -14,6 +14,8 @@ mod masked;
 mod random;
 #[cfg(target_os = "linux")]
 mod soak;
+#[cfg(target_os = "linux")]
+mod stacks;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod swift;
 #[cfg(all(

@@ -1,5 +1,5 @@
-//! Threads that block the captures' own signal: asked by another one, which stays the host's. Each test plays in a process of
-//! its own, since it is about the process' handlers.
+//! Threads that block the captures' own signals: asked by SIGPROF, if that was claimed and the host does not use it. Each test
+//! plays in a process of its own, since it is about the process' handlers.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -12,7 +12,7 @@ use crate::deadline;
 use crate::thread::{Flags, StopOnDrop, assert_chain, capturer, inner, middle, outer};
 use wedjat::capture::ImageTable;
 use wedjat::platform::Thread;
-use wedjat::platform::stop::StopError;
+use wedjat::platform::stop::{StopError, claim_profiling, release_profiling};
 
 const CHILD: &str = "WEDJAT_TEST_MASKED";
 
@@ -34,11 +34,16 @@ fn alone(test: &str, play: fn()) -> Option<ExitStatus> {
         play();
         return None;
     }
-    let mut child = deadline::one_test(&format!("masked::{test}"));
+    let name = if test.contains("::") {
+        test.to_owned()
+    } else {
+        format!("masked::{test}")
+    };
+    let mut child = deadline::one_test(&name);
     Some(deadline::status(child.env(CHILD, "1")))
 }
 
-fn passes(test: &str, play: fn()) {
+pub fn passes(test: &str, play: fn()) {
     let ended = alone(test, play);
     assert!(ended.is_none_or(|status| status.success()), "{ended:?}");
 }
@@ -99,6 +104,17 @@ fn capture_for(thread: Thread, time: Duration) {
         }
     }
     assert!(answered > 10, "{answered}");
+}
+
+/// Such a thread has no stack, and gets no signal.
+fn is_blocked(thread: Thread) {
+    let mut capturer = capturer();
+    let images = ImageTable::enter();
+    for _ in 0..10 {
+        let result = capturer.capture(thread, &images).map(|_| ());
+        assert!(matches!(result, Err(StopError::Blocked)), "{result:?}");
+    }
+    assert_eq!(pending(thread), 0);
 }
 
 fn action_of(signal: i32) -> libc::sigaction {
@@ -172,21 +188,24 @@ fn a_thread_with_libdispatchs_mask_is_in_exactly_the_functions_it_called() {
     passes(
         "a_thread_with_libdispatchs_mask_is_in_exactly_the_functions_it_called",
         || {
+            claim_profiling();
             with_masked(&LIBDISPATCH, |thread| {
                 capture(thread, 40);
                 assert_eq!(pending(thread), 0);
             });
+            release_profiling();
             assert_eq!(action_of(libc::SIGPROF).sa_sigaction, libc::SIG_DFL);
         },
     );
 }
 
-/// A live report while a stall is sampled: the first to end must not put the default action back under the other one's signal.
+/// A live report while a stall is sampled.
 #[test]
 fn two_that_capture_the_same_thread_at_once_do_not_end_the_process() {
     passes(
         "two_that_capture_the_same_thread_at_once_do_not_end_the_process",
         || {
+            claim_profiling();
             with_masked(&LIBDISPATCH, |thread| {
                 std::thread::scope(|scope| {
                     for _ in 0..2 {
@@ -194,21 +213,20 @@ fn two_that_capture_the_same_thread_at_once_do_not_end_the_process() {
                     }
                 });
             });
-            assert_eq!(action_of(libc::SIGPROF).sa_sigaction, libc::SIG_DFL);
         },
     );
 }
 
 #[test]
-fn any_other_free_signal_will_do() {
-    passes("any_other_free_signal_will_do", || {
+fn a_signal_that_was_not_claimed_stays_as_it_is() {
+    passes("a_signal_that_was_not_claimed_stays_as_it_is", || {
         for open in [
             libc::SIGURG,
             libc::SIGPROF,
             libc::SIGRTMAX(),
             libc::SIGRTMIN() + 9,
         ] {
-            with_masked(&[open], |thread| capture(thread, 10));
+            with_masked(&[open], is_blocked);
             assert_eq!(action_of(open).sa_sigaction, libc::SIG_DFL, "{open}");
         }
     });
@@ -219,6 +237,7 @@ fn a_thread_that_answered_and_then_blocks_the_signal_is_asked_by_another_one() {
     passes(
         "a_thread_that_answered_and_then_blocks_the_signal_is_asked_by_another_one",
         || {
+            claim_profiling();
             let (sender, receiver) = mpsc::channel();
             let (go, gone_on) = mpsc::channel::<()>();
             let flags = Flags::default();
@@ -240,8 +259,7 @@ fn a_thread_that_answered_and_then_blocks_the_signal_is_asked_by_another_one() {
                     std::thread::yield_now();
                 }
                 capture(thread, 40);
-                // The one by which it was known that it blocks it.
-                assert!(pending(thread).count_ones() <= 1);
+                assert_eq!(pending(thread), 0);
             });
         },
     );
@@ -253,12 +271,13 @@ fn a_thread_that_changes_its_mask_is_asked_by_what_it_leaves_open() {
     passes(
         "a_thread_that_changes_its_mask_is_asked_by_what_it_leaves_open",
         || {
+            claim_profiling();
             let real_time: Vec<i32> = (libc::SIGRTMIN()..=libc::SIGRTMAX()).collect();
             let masks = [
                 &real_time[..],
                 &LIBDISPATCH,
                 &real_time[..],
-                &[libc::SIGURG],
+                &[libc::SIGPROF],
             ];
             let phases = masks.map(|mask| (mask, Flags::default()));
             std::thread::scope(|scope| {
@@ -281,9 +300,6 @@ fn a_thread_that_changes_its_mask_is_asked_by_what_it_leaves_open() {
                     flags.stop.store(true, Ordering::Relaxed);
                 }
             });
-            for signal in [libc::SIGPROF, libc::SIGURG] {
-                assert_eq!(action_of(signal).sa_sigaction, libc::SIG_DFL);
-            }
         },
     );
 }
@@ -295,6 +311,7 @@ fn a_handler_before_keeps_its_signals_and_gets_none_of_ours() {
         || {
             const RAISED: u64 = 20_000;
             set_handler(libc::SIGPROF, count as *const () as usize);
+            claim_profiling();
             with_masked(&LIBDISPATCH, |thread| {
                 std::thread::scope(|scope| {
                     let raiser = scope.spawn(|| {
@@ -304,10 +321,11 @@ fn a_handler_before_keeps_its_signals_and_gets_none_of_ours() {
                         }
                     });
                     while !raiser.is_finished() {
-                        capture(thread, 10);
+                        is_blocked(thread);
                     }
                 });
             });
+            release_profiling();
             assert_eq!(came(), [RAISED, 0, 0]);
             let now = action_of(libc::SIGPROF);
             assert_eq!(now.sa_sigaction, count as *const () as usize);
@@ -320,25 +338,51 @@ fn a_handler_before_keeps_its_signals_and_gets_none_of_ours() {
 #[test]
 fn a_profiler_that_starts_later_keeps_its_signals() {
     passes("a_profiler_that_starts_later_keeps_its_signals", || {
+        claim_profiling();
         with_masked(&LIBDISPATCH, |thread| {
             capture(thread, 10);
-            // As gperftools does: no profile where somebody else has a handler.
-            assert_eq!(action_of(libc::SIGPROF).sa_sigaction, libc::SIG_DFL);
             set_handler(libc::SIGPROF, count as *const () as usize);
             profile_every(1_000);
-            capture_for(thread, Duration::from_secs(1));
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_secs(1) {
+                is_blocked(thread);
+            }
             profile_every(0);
             let [all, queued, otherwise] = came();
             assert!(all > 3, "{all}");
             assert_eq!((queued, otherwise), (0, 0));
-            assert_eq!(
-                action_of(libc::SIGPROF).sa_sigaction,
-                count as *const () as usize
-            );
+            release_profiling();
+            let now = action_of(libc::SIGPROF);
+            assert_eq!(now.sa_sigaction, count as *const () as usize);
             set_handler(libc::SIGPROF, libc::SIG_IGN);
-            capture(thread, 10);
+            is_blocked(thread);
         });
     });
+}
+
+/// A profiler that calls the handler before its own: it has dealt with its signals.
+#[test]
+fn a_handler_that_passes_signals_on_to_ours_keeps_the_process() {
+    static BEFORE: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+        let before = BEFORE.load(Ordering::Relaxed) as usize;
+        count(signal, info, context);
+        // SAFETY: the address of the handler before.
+        unsafe { std::mem::transmute::<usize, Handler>(before)(signal, info, context) };
+    }
+    passes(
+        "a_handler_that_passes_signals_on_to_ours_keeps_the_process",
+        || {
+            claim_profiling();
+            let before = action_of(libc::SIGPROF).sa_sigaction as u64;
+            BEFORE.store(before, Ordering::Relaxed);
+            set_handler(libc::SIGPROF, pass_on as *const () as usize);
+            // SAFETY: has a handler.
+            unsafe { libc::raise(libc::SIGPROF) };
+            assert_eq!(came()[0], 1);
+        },
+    );
 }
 
 #[test]
@@ -346,9 +390,9 @@ fn an_ignored_signal_stays_ignored() {
     passes("an_ignored_signal_stays_ignored", || {
         set_handler(libc::SIGPROF, libc::SIG_IGN);
         profile_every(1_000);
-        with_masked(&LIBDISPATCH, |thread| {
-            capture_for(thread, Duration::from_millis(500))
-        });
+        claim_profiling();
+        with_masked(&LIBDISPATCH, is_blocked);
+        release_profiling();
         assert_eq!(action_of(libc::SIGPROF).sa_sigaction, libc::SIG_IGN);
     });
 }
@@ -358,6 +402,7 @@ fn a_timer_without_a_handler_ends_the_process_as_without_us() {
     let ended = alone(
         "a_timer_without_a_handler_ends_the_process_as_without_us",
         || {
+            claim_profiling();
             with_masked(&LIBDISPATCH, |thread| {
                 profile_every(100_000);
                 capture_for(thread, Duration::from_secs(60));
@@ -372,15 +417,8 @@ fn a_timer_without_a_handler_ends_the_process_as_without_us() {
 #[test]
 fn a_thread_that_blocks_everything_gets_no_signals() {
     passes("a_thread_that_blocks_everything_gets_no_signals", || {
-        with_masked(&[], |thread| {
-            let mut capturer = capturer();
-            let images = ImageTable::enter();
-            for _ in 0..40 {
-                let result = capturer.capture(thread, &images).map(|_| ());
-                assert!(matches!(result, Err(StopError::Blocked)), "{result:?}");
-            }
-            assert_eq!(pending(thread), 0);
-        });
+        claim_profiling();
+        with_masked(&[], is_blocked);
     });
 }
 
@@ -390,8 +428,9 @@ fn a_thread_that_answered_and_then_blocks_everything_is_not_waited_for() {
     passes(
         "a_thread_that_answered_and_then_blocks_everything_is_not_waited_for",
         || {
+            claim_profiling();
             let none_blocked: Vec<i32> = (1..=64).collect();
-            for first in [&LIBDISPATCH[..], &[libc::SIGRTMIN() + 9], &none_blocked] {
+            for first in [&LIBDISPATCH[..], &none_blocked] {
                 let is_blocked = AtomicU64::new(0);
                 let flags = Flags::default();
                 std::thread::scope(|scope| {
@@ -433,6 +472,7 @@ fn a_thread_that_answers_too_late_does_not_end_the_process() {
     passes(
         "a_thread_that_answers_too_late_does_not_end_the_process",
         || {
+            claim_profiling();
             let (sender, receiver) = mpsc::channel();
             let (begin, begun) = mpsc::channel::<()>();
             let forks = std::thread::spawn(move || {
@@ -461,12 +501,10 @@ fn a_thread_that_answers_too_late_does_not_end_the_process() {
             let late = capturer.capture(thread, &images).map(|_| ());
             assert!(matches!(late, Err(StopError::Unresponsive)), "{late:?}");
             assert_eq!(pending(thread), 1 << (libc::SIGPROF - 1));
-            assert_ne!(action_of(libc::SIGPROF).sa_sigaction, libc::SIG_DFL);
             while pending(thread) != 0 {
                 std::thread::sleep(Duration::from_millis(10));
             }
             capturer.capture(thread, &images).unwrap();
-            assert_eq!(action_of(libc::SIGPROF).sa_sigaction, libc::SIG_DFL);
             begin.send(()).unwrap();
             forks.join().unwrap();
         },

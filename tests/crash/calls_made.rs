@@ -43,6 +43,8 @@ const ALLOWED: &[libc::c_long] = &[
     // Other threads are stopped and let go.
     libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_rt_sigreturn,
+    // Where a thread's own stack lies.
+    libc::SYS_get_robust_list,
     libc::SYS_futex,
     libc::SYS_clock_nanosleep,
     libc::SYS_nanosleep,

@@ -2,6 +2,7 @@
 //! would have died without us. Each death is that of a child process of its own.
 
 mod all_threads;
+mod asked;
 mod c;
 mod calls_made;
 mod denied;
@@ -51,6 +52,7 @@ fn main() {
         .chain(earlier::trials())
         .chain(stacks::trials())
         .chain(all_threads::trials())
+        .chain(asked::trials())
         .chain(malloc::trials())
         .chain(c::trials())
         .chain(denied::trials())
@@ -117,6 +119,7 @@ fn install(folder: &Path) -> Monitor {
 fn roles(role: &str, folder: &Path) {
     match role {
         _ if all_threads::role(role, folder)
+            || asked::role(role, folder)
             || c::role(role, folder)
             || denied::role(role, folder)
             || disk::role(role, folder)

@@ -1,4 +1,4 @@
-//! The captures' signal beside an app that resets, ignores or takes signals after the monitor was installed.
+//! The captures' signals beside an app that resets, ignores or takes signals after the monitor was installed.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,9 +27,9 @@ fn real_time() -> std::ops::RangeInclusive<i32> {
     libc::SIGRTMIN()..=libc::SIGRTMAX()
 }
 
-/// The first that the recorder may take: where it finds all free, its own.
-fn own() -> i32 {
-    libc::SIGRTMIN() + 4
+/// The first two that the recorder may take: where it finds all free, its own.
+fn own() -> [i32; 2] {
+    [libc::SIGRTMIN() + 4, libc::SIGRTMIN() + 5]
 }
 
 fn lost(stats: &Stats) -> Option<u64> {
@@ -43,7 +43,7 @@ pub fn role(role: &str, folder: &Path) {
     match role {
         "signals_reset" => set_all(real_time(), libc::SIG_DFL),
         "signals_ignored" => set_all(real_time(), libc::SIG_IGN),
-        "signal_taken" => set_all(own()..=own() + 2, handler),
+        "signal_taken" => set_all(own()[0]..=own()[1] + 1, handler),
         "signals_taken" => set_all(real_time(), handler),
         _ => {
             let none = libc::rlimit {
@@ -61,7 +61,7 @@ pub fn role(role: &str, folder: &Path) {
     assert_eq!(CAME.load(Ordering::Relaxed), 0);
     let stats = monitor.stats();
     let taken = match role {
-        "signal_taken" | "signals_taken" => vec![own()],
+        "signal_taken" | "signals_taken" => own().to_vec(),
         _ => Vec::new(),
     };
     assert_eq!(monitor.replaced_signals(), taken);
@@ -97,7 +97,7 @@ pub fn ignored() {
     stalls("signals_ignored", true);
 }
 
-/// Another free signal takes the place of one that the app has taken.
+/// Other free signals take the places of those that the app has taken.
 pub fn one_taken() {
     stalls("signal_taken", true);
 }

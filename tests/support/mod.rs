@@ -12,6 +12,11 @@ pub mod report;
 #[cfg(target_os = "linux")]
 pub mod seccomp;
 pub mod simulated;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+pub mod small_stack;
 #[cfg(target_os = "linux")]
 pub mod stall;
 #[cfg(all(feature = "symbolicate", target_os = "linux"))]

@@ -42,6 +42,23 @@ pub fn deny_where_first_is(call: i64, argument: i32) {
     );
 }
 
+/// From now on the process is killed where the calling thread makes this call with a second argument other than null.
+pub fn kill_where_second_is_given(call: i64) {
+    load(
+        vec![
+            step(LOAD, 0, 0, 0),
+            step(EQUAL, 0, 4, call as u32),
+            step(LOAD, 0, 0, 24),
+            step(EQUAL, 0, 3, 0),
+            step(LOAD, 0, 0, 28),
+            step(EQUAL, 0, 1, 0),
+            step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+            step(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
+        ],
+        0,
+    );
+}
+
 /// From now on these calls of the calling thread raise SIGSYS.
 pub fn trap(calls: &[i64]) {
     install(calls, libc::SECCOMP_RET_TRAP, libc::SECCOMP_RET_ALLOW, 0);

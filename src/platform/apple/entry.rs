@@ -44,6 +44,11 @@ pub fn is_on_handler_stack(_address: usize) -> bool {
 }
 
 /// Starts the handler of fatal signals.
-pub extern "C-unwind" fn fatal(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+extern "C-unwind" fn fatal(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     signals::arrive(signal, info, context, None);
+}
+
+/// Address of the function that the kernel calls for a signal of ours.
+pub fn address() -> usize {
+    fatal as *const () as usize
 }

@@ -22,6 +22,8 @@ pub mod threads;
 pub mod vitals;
 mod waits;
 
+pub use super::signals::set_default as put_default;
+
 /// Nothing: the feature `thread-stacks` is about Linux.
 pub fn provide_stacks() {}
 
@@ -67,15 +69,7 @@ pub fn thread_cpu(port: i32) -> u64 {
 
 /// Address of the handler of `signal` as it is now, and its flags.
 pub fn kernel_action(signal: i32) -> Option<(usize, i32)> {
-    let now = super::signals::exchange(signal, None).ok()?;
-    Some((now.sa_sigaction, now.sa_flags))
-}
-
-/// Gives `signal` its default action.
-pub fn put_default(signal: i32) {
-    // SAFETY: an all-zero action is SIG_DFL without flags.
-    let default = unsafe { std::mem::zeroed() };
-    let _ = super::signals::exchange(signal, Some(&default));
+    super::signals::action_now(signal)
 }
 
 /// Reads a clock; false if the system does not have it. errno stays.

@@ -1,5 +1,5 @@
-//! The first instructions of our handlers: they take nothing of the stack that the kernel has put them on where little is
-//! left of it, and go on with a stack of ours.
+//! The first instructions of our handlers, of fatal signals and of captures: they take nothing of the stack that the kernel
+//! has put them on where little is left of it, and go on with a stack of ours.
 //!
 //! A thread's alternate stack may be as small as the kernel's own frame (2 KiB, and with AMX 11 KiB, of which nothing is
 //! left then). A handler that needs more faults in the guard page below it, and the kernel starts it again at the top of
@@ -16,6 +16,7 @@ use std::ffi::c_void;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::stop;
 use super::system_call::{KernelAction, SET_BYTES};
 use crate::platform::forked::First;
 use crate::platform::signals;
@@ -25,10 +26,10 @@ use crate::platform::stacks::{self, map_stack};
 /// itself, whose frame is up to 11 KiB (AT_MINSIGSTKSZ with AMX).
 pub(super) const SCARCE: usize = 32 << 10;
 /// A handler runs with so much where all of ours are in use, bytes: enough to see that it is started for ever.
-pub(super) const LEAST: usize = 2 << 10;
+const LEAST: usize = 2 << 10;
 /// Threads that may be in such handlers at a time, or have jumped out of one. An alternate stack at the same address as
 /// one that was left takes that one's.
-pub(super) const STACKS: usize = 64;
+const STACKS: usize = 64;
 /// The part that our handler runs on, in debug builds too, bytes.
 const UPPER: usize = 32 << 10;
 /// The part for signals that come meanwhile, bytes.
@@ -40,21 +41,20 @@ const TOUCHED: usize = 48 << 10;
 #[repr(C)]
 #[derive(Debug)]
 pub struct HandlerStack {
-    /// Address of the alternate stack on which its user has started, which is a name of that thread; 0 while it is free.
+    /// Address of the alternate stack on which its user has started, which is a name of that thread; 0 while it is free,
+    /// and [`UNMAPPED`] before [`prepare`].
     user: AtomicUsize,
-    /// Its upper end; 0 before [`prepare`].
+    /// Its upper end.
     top: AtomicUsize,
 }
 
-pub(super) static STACK: [HandlerStack; STACKS] = [const {
+static STACK: [HandlerStack; STACKS] = [const {
     HandlerStack {
-        user: AtomicUsize::new(0),
+        user: AtomicUsize::new(UNMAPPED),
         top: AtomicUsize::new(0),
     }
 }; STACKS];
-
-/// The default action, as the kernel takes it.
-static DEFAULT: KernelAction = KernelAction::DEFAULT;
+const UNMAPPED: usize = usize::MAX;
 
 /// Maps the stacks, once a process. Without memory for them a handler runs where the kernel has put it.
 pub fn prepare() {
@@ -69,7 +69,13 @@ pub fn prepare() {
         };
         let top = (bottom as usize).wrapping_add(UPPER + LOWER);
         stack.top.store(top, Ordering::Release);
+        stack.user.store(0, Ordering::Release);
     }
+}
+
+/// Address of the function that the kernel calls for a signal of ours.
+pub fn address() -> usize {
+    entry as *const () as usize
 }
 
 /// Returns true if `address` lies in a stack for handlers.
@@ -95,23 +101,33 @@ pub struct ScarceStack {
     stack: &'static HandlerStack,
 }
 
-/// Handler of fatal signals, once there is room.
-unsafe extern "C-unwind" fn fatal_with_room(
+/// Has a signal handled by its handler, once there is room.
+unsafe extern "C-unwind" fn dispatch(
     signal: i32,
     info: *mut libc::siginfo_t,
     context: *mut c_void,
     sp: usize,
     stack: Option<&'static HandlerStack>,
 ) {
-    signals::arrive(signal, info, context, ScarceStack::of(sp, stack));
+    /// The lowest number of a real-time signal, as the kernel has it.
+    const REAL_TIME: i32 = 32;
+    // SAFETY: the kernel gave the arguments for this signal; without SA_SIGINFO it may give no facts.
+    unsafe {
+        if signal >= REAL_TIME || signal == libc::SIGPROF {
+            return stop::answer(signal, info, context);
+        }
+        let is_refusal = signal == libc::SIGSEGV
+            && !signals::lacks_facts(signal)
+            && super::is_without_address((*info).si_code)
+            && stop::refuse();
+        if !is_refusal {
+            let scarce = stack.map(|stack| ScarceStack { sp, stack });
+            signals::arrive(signal, info, context, scarce);
+        }
+    }
 }
 
 impl ScarceStack {
-    /// From the last two arguments of a handler.
-    pub(super) fn of(sp: usize, stack: Option<&'static HandlerStack>) -> Option<ScarceStack> {
-        stack.map(|stack| ScarceStack { sp, stack })
-    }
-
     /// The stack pointer with which the handler was started.
     pub fn sp(self) -> usize {
         self.sp
@@ -199,252 +215,227 @@ unsafe extern "C-unwind" fn call_on(
 /// by that a handler knows that no other one has called it.
 ///
 /// Source: `struct rt_sigframe` in arch/x86/include/asm/sigframe.h and arch/arm64/kernel/signal.c.
-pub(super) const CONTEXT: usize = if cfg!(target_arch = "x86_64") { 8 } else { 128 };
-pub(super) const ALTERNATE: usize =
-    offset_of!(libc::ucontext_t, uc_stack) + offset_of!(libc::stack_t, ss_sp);
-pub(super) const FLAGS: usize =
-    offset_of!(libc::ucontext_t, uc_stack) + offset_of!(libc::stack_t, ss_flags);
-pub(super) const SIZE: usize =
-    offset_of!(libc::ucontext_t, uc_stack) + offset_of!(libc::stack_t, ss_size);
-pub(super) const TOP: usize = offset_of!(HandlerStack, top);
+const CONTEXT: usize = if cfg!(target_arch = "x86_64") { 8 } else { 128 };
+const ALTERNATE: usize = offset_of!(libc::ucontext_t, uc_stack) + offset_of!(libc::stack_t, ss_sp);
+/// The size is 0 if there is no alternate stack.
+const SIZE: usize = offset_of!(libc::ucontext_t, uc_stack) + offset_of!(libc::stack_t, ss_size);
 
-/// A function for the kernel: it finds a stack, and calls `$body` on it with the stack pointer that it was started with, and the
-/// stack found; or where it was started, with zeroes. Where that stack is scarce and no other is free, it does `$gives_up`.
+/// The default action, as the kernel takes it.
+static DEFAULT: KernelAction = KernelAction::DEFAULT;
+
+/// Signals that a process must die of, a bit each, if there is no stack for their handler.
+const FATAL: u32 = 1 << libc::SIGTERM | {
+    let (mut set, mut at) = (0, 0);
+    while at < signals::FAULTS.len() {
+        set |= 1 << signals::FAULTS[at];
+        at += 1;
+    }
+    set
+};
+
+/// The function that the kernel calls for each signal of ours. Calls [`dispatch`] on a stack that it finds, with the stack
+/// pointer that it was started with and the stack; or where it was started, with zeroes. If that stack is scarce and no
+/// other one is free, a fatal signal is given its default action, and any other one is dropped.
 ///
 /// A stack that is in use for the same alternate stack is one whose user has jumped out of its handler: the kernel would
 /// not start a second one at the top.
-macro_rules! entry {
-    ($(#[$doc:meta])* $name:ident, $body:path, [$($gives_up:literal),*], {$($operands:tt)*}) => {
-        $(#[$doc])*
-        #[unsafe(naked)]
-        pub extern "C-unwind" fn $name(
-            signal: i32,
-            info: *mut libc::siginfo_t,
-            context: *mut std::ffi::c_void,
-        ) {
-            #[cfg(target_arch = "x86_64")]
-            std::arch::naked_asm!(
-                ".cfi_startproc",
-                "test rdx, rdx",
-                "jz 9f",
-                "test dword ptr [rdx + {flags}], {disabled}",
-                "jnz 9f",
-                "mov r8, [rdx + {alternate}]",
-                "mov r10, rsp",
-                "sub r10, r8",
-                "jb 9f",
-                "cmp r10, [rdx + {size}]",
-                "jae 9f",
-                "cmp r10, {scarce}",
-                "jae 9f",
-                "lea rax, [rsp + {context}]",
-                "cmp rax, rdx",
-                "jne 2f",
-                "mov r9, [rip + {stacks}@GOTPCREL]",
-                "mov ecx, {count}",
-                "1:",
-                "cmp [r9], r8",
-                "je 5f",
-                "add r9, {stride}",
-                "dec ecx",
-                "jnz 1b",
-                "2:",
-                "mov r9, [rip + {stacks}@GOTPCREL]",
-                "mov ecx, {count}",
-                "3:",
-                "cmp qword ptr [r9 + {top}], 0",
-                "je 4f",
-                "xor eax, eax",
-                "lock cmpxchg [r9], r8",
-                "je 5f",
-                "4:",
-                "add r9, {stride}",
-                "dec ecx",
-                "jnz 3b",
-                "cmp r10, {least}",
-                "jae 9f",
-                $($gives_up,)*
-                "5:",
-                "mov rax, [r9 + {top}]",
-                "sub rax, 48",
-                "mov r11, [rsp]",
-                "mov [rax], rbp",
-                "mov [rax + 8], rsp",
-                "mov [rax + 16], r9",
-                // The previous handler's return address takes the place of ours.
-                "mov [rax + 24], r11",
-                "mov rbp, rax",
-                "mov rsp, rax",
-                // CFA: *(rbp + 8) + 8; rbp: at rbp; return address: at rbp + 24.
-                ".cfi_remember_state",
-                ".cfi_escape 0x0f, 5, 0x76, 8, 0x06, 0x23, 8",
-                ".cfi_escape 0x10, 6, 2, 0x76, 0",
-                ".cfi_escape 0x10, 16, 2, 0x76, 24",
-                "mov rcx, [rbp + 8]",
-                "mov r8, r9",
-                "call {body}",
-                "mov r9, [rbp + 16]",
-                "mov rsp, [rbp + 8]",
-                "mov r11, [rbp + 24]",
-                "mov [rsp], r11",
-                "mov rbp, [rbp]",
-                ".cfi_restore_state",
-                "mov qword ptr [r9], 0",
-                "ret",
-                "9:",
-                "xor ecx, ecx",
-                "xor r8d, r8d",
-                "jmp {body}",
-                ".cfi_endproc",
-                body = sym $body,
-                stacks = sym $crate::platform::linux::entry::STACK,
-                $($operands)*
-                flags = const $crate::platform::linux::entry::FLAGS,
-                disabled = const libc::SS_DISABLE,
-                alternate = const $crate::platform::linux::entry::ALTERNATE,
-                size = const $crate::platform::linux::entry::SIZE,
-                scarce = const $crate::platform::linux::entry::SCARCE,
-                least = const $crate::platform::linux::entry::LEAST,
-                context = const $crate::platform::linux::entry::CONTEXT,
-                count = const $crate::platform::linux::entry::STACKS,
-                stride = const size_of::<$crate::platform::linux::entry::HandlerStack>(),
-                top = const $crate::platform::linux::entry::TOP,
-            );
-            #[cfg(target_arch = "aarch64")]
-            std::arch::naked_asm!(
-                ".cfi_startproc",
-                "cbz x2, 9f",
-                "ldr w9, [x2, #{flags}]",
-                "tst w9, #{disabled}",
-                "b.ne 9f",
-                "ldr x10, [x2, #{alternate}]",
-                "mov x9, sp",
-                "subs x9, x9, x10",
-                "b.lo 9f",
-                "ldr x11, [x2, #{size}]",
-                "cmp x9, x11",
-                "b.hs 9f",
-                "mov w11, #{scarce}",
-                "cmp x9, x11",
-                "b.hs 9f",
-                "adrp x11, :got:{stacks}",
-                "ldr x11, [x11, :got_lo12:{stacks}]",
-                "mov x12, x11",
-                "add x13, sp, #{context}",
-                "cmp x13, x2",
-                "b.ne 2f",
-                "mov w13, #{count}",
-                "1:",
-                "ldr x14, [x12]",
-                "cmp x14, x10",
-                "b.eq 5f",
-                "add x12, x12, #{stride}",
-                "subs w13, w13, #1",
-                "b.ne 1b",
-                "2:",
-                "mov x12, x11",
-                "mov w13, #{count}",
-                "3:",
-                "ldr x14, [x12, #{top}]",
-                "cbz x14, 4f",
-                "6:",
-                "ldaxr x14, [x12]",
-                "cbnz x14, 4f",
-                "stlxr w15, x10, [x12]",
-                "cbnz w15, 6b",
-                "b 5f",
-                "4:",
-                "clrex",
-                "add x12, x12, #{stride}",
-                "subs w13, w13, #1",
-                "b.ne 3b",
-                "mov w11, #{least}",
-                "cmp x9, x11",
-                "b.hs 9f",
-                $($gives_up,)*
-                "5:",
-                "ldr x14, [x12, #{top}]",
-                "sub x14, x14, #32",
-                "mov x15, sp",
-                "stp x29, x30, [x14]",
-                "stp x15, x12, [x14, #16]",
-                "mov x29, x14",
-                "mov sp, x14",
-                // CFA: *(x29 + 16); x29: at x29; x30: at x29 + 8.
-                ".cfi_remember_state",
-                ".cfi_escape 0x0f, 3, 0x8d, 16, 0x06",
-                ".cfi_escape 0x10, 29, 2, 0x8d, 0",
-                ".cfi_escape 0x10, 30, 2, 0x8d, 8",
-                "mov x3, x15",
-                "mov x4, x12",
-                "bl {body}",
-                "ldp x15, x12, [x29, #16]",
-                "ldp x29, x30, [x29]",
-                "mov sp, x15",
-                ".cfi_restore_state",
-                "stlr xzr, [x12]",
-                "ret",
-                "9:",
-                "mov x3, xzr",
-                "mov x4, xzr",
-                "b {body}",
-                ".cfi_endproc",
-                body = sym $body,
-                stacks = sym $crate::platform::linux::entry::STACK,
-                $($operands)*
-                flags = const $crate::platform::linux::entry::FLAGS,
-                disabled = const libc::SS_DISABLE,
-                alternate = const $crate::platform::linux::entry::ALTERNATE,
-                size = const $crate::platform::linux::entry::SIZE,
-                scarce = const $crate::platform::linux::entry::SCARCE,
-                least = const $crate::platform::linux::entry::LEAST,
-                context = const $crate::platform::linux::entry::CONTEXT,
-                count = const $crate::platform::linux::entry::STACKS,
-                stride = const size_of::<$crate::platform::linux::entry::HandlerStack>(),
-                top = const $crate::platform::linux::entry::TOP,
-            );
-        }
-    };
-}
-pub(super) use entry;
-
-#[cfg(target_arch = "x86_64")]
-entry!(
-    /// Starts the handler of fatal signals. Where there is no stack the default action is put in place: the process dies of
-    /// the signal.
-    fatal, fatal_with_room,
-    [
+#[unsafe(naked)]
+extern "C-unwind" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!(
+        ".cfi_startproc",
+        "test rdx, rdx",
+        "jz 9f",
+        // Bytes left of the alternate stack; a great number elsewhere.
+        "mov r8, [rdx + {alternate}]",
+        "mov r10, rsp",
+        "sub r10, r8",
+        "cmp r10, [rdx + {size}]",
+        "jae 9f",
+        "cmp r10, {scarce}",
+        "jae 9f",
+        "lea rax, [rsp + {context}]",
+        "cmp rax, rdx",
+        "jne 2f",
+        "mov r9, [rip + {stacks}@GOTPCREL]",
+        "mov ecx, {count}",
+        "1:",
+        "cmp [r9], r8",
+        "je 5f",
+        "add r9, {stride}",
+        "dec ecx",
+        "jnz 1b",
+        "2:",
+        "mov r9, [rip + {stacks}@GOTPCREL]",
+        "mov ecx, {count}",
+        "3:",
+        "xor eax, eax",
+        "lock cmpxchg [r9], r8",
+        "je 5f",
+        "add r9, {stride}",
+        "dec ecx",
+        "jnz 3b",
+        "cmp r10, {least}",
+        "jae 9f",
+        "mov eax, {fatal}",
+        "bt eax, edi",
+        "jnc 8f",
+        "cmp edi, 32",
+        "jae 8f",
         "mov eax, {sigaction}",
         "mov rsi, [rip + {default}@GOTPCREL]",
         "xor edx, edx",
         "mov r10d, {set_bytes}",
         "syscall",
-        "ret"
-    ],
-    {
+        "8:",
+        "ret",
+        "5:",
+        "mov rax, [r9 + {top}]",
+        "sub rax, 48",
+        "mov r11, [rsp]",
+        "mov [rax], rbp",
+        "mov [rax + 8], rsp",
+        "mov [rax + 16], r9",
+        // The previous handler's return address takes the place of ours.
+        "mov [rax + 24], r11",
+        "mov rbp, rax",
+        "mov rsp, rax",
+        // CFA: *(rbp + 8) + 8; rbp: at rbp; return address: at rbp + 24.
+        ".cfi_remember_state",
+        ".cfi_escape 0x0f, 5, 0x76, 8, 0x06, 0x23, 8",
+        ".cfi_escape 0x10, 6, 2, 0x76, 0",
+        ".cfi_escape 0x10, 16, 2, 0x76, 24",
+        "mov rcx, [rbp + 8]",
+        "mov r8, r9",
+        "call {dispatch}",
+        "mov r9, [rbp + 16]",
+        "mov rsp, [rbp + 8]",
+        "mov r11, [rbp + 24]",
+        "mov [rsp], r11",
+        "mov rbp, [rbp]",
+        ".cfi_restore_state",
+        "mov qword ptr [r9], 0",
+        "ret",
+        "9:",
+        "xor ecx, ecx",
+        "xor r8d, r8d",
+        "jmp {dispatch}",
+        ".cfi_endproc",
+        dispatch = sym dispatch,
+        stacks = sym STACK,
         default = sym DEFAULT,
         set_bytes = const SET_BYTES,
         sigaction = const libc::SYS_rt_sigaction,
-    }
-);
-
-#[cfg(target_arch = "aarch64")]
-entry!(
-    /// Starts the handler of fatal signals. Where there is no stack the default action is put in place: the process dies of
-    /// the signal.
-    fatal, fatal_with_room,
-    [
+        fatal = const FATAL,
+        alternate = const ALTERNATE,
+        size = const SIZE,
+        scarce = const SCARCE,
+        least = const LEAST,
+        context = const CONTEXT,
+        count = const STACKS,
+        stride = const size_of::<HandlerStack>(),
+        top = const offset_of!(HandlerStack, top),
+    );
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!(
+        ".cfi_startproc",
+        "cbz x2, 9f",
+        // Bytes left of the alternate stack; a great number elsewhere.
+        "ldr x10, [x2, #{alternate}]",
+        "mov x9, sp",
+        "sub x9, x9, x10",
+        "ldr x11, [x2, #{size}]",
+        "cmp x9, x11",
+        "b.hs 9f",
+        "mov w11, #{scarce}",
+        "cmp x9, x11",
+        "b.hs 9f",
+        "adrp x11, :got:{stacks}",
+        "ldr x11, [x11, :got_lo12:{stacks}]",
+        "mov x12, x11",
+        "add x13, sp, #{context}",
+        "cmp x13, x2",
+        "b.ne 2f",
+        "mov w13, #{count}",
+        "1:",
+        "ldr x14, [x12]",
+        "cmp x14, x10",
+        "b.eq 5f",
+        "add x12, x12, #{stride}",
+        "subs w13, w13, #1",
+        "b.ne 1b",
+        "2:",
+        "mov x12, x11",
+        "mov w13, #{count}",
+        "3:",
+        "ldaxr x14, [x12]",
+        "cbnz x14, 4f",
+        "stlxr w15, x10, [x12]",
+        "cbnz w15, 3b",
+        "b 5f",
+        "4:",
+        "clrex",
+        "add x12, x12, #{stride}",
+        "subs w13, w13, #1",
+        "b.ne 3b",
+        "mov w11, #{least}",
+        "cmp x9, x11",
+        "b.hs 9f",
+        "cmp w0, #32",
+        "b.hs 8f",
+        "movz w9, #{fatal_low}",
+        "movk w9, #{fatal_high}, lsl #16",
+        "lsr w9, w9, w0",
+        "tbz w9, #0, 8f",
         "mov x8, #{sigaction}",
         "adrp x1, :got:{default}",
         "ldr x1, [x1, :got_lo12:{default}]",
         "mov x2, xzr",
         "mov x3, #{set_bytes}",
         "svc #0",
-        "ret"
-    ],
-    {
+        "8:",
+        "ret",
+        "5:",
+        "ldr x14, [x12, #{top}]",
+        "sub x14, x14, #32",
+        "mov x15, sp",
+        "stp x29, x30, [x14]",
+        "stp x15, x12, [x14, #16]",
+        "mov x29, x14",
+        "mov sp, x14",
+        // CFA: *(x29 + 16); x29: at x29; x30: at x29 + 8.
+        ".cfi_remember_state",
+        ".cfi_escape 0x0f, 3, 0x8d, 16, 0x06",
+        ".cfi_escape 0x10, 29, 2, 0x8d, 0",
+        ".cfi_escape 0x10, 30, 2, 0x8d, 8",
+        "mov x3, x15",
+        "mov x4, x12",
+        "bl {dispatch}",
+        "ldp x15, x12, [x29, #16]",
+        "ldp x29, x30, [x29]",
+        "mov sp, x15",
+        ".cfi_restore_state",
+        "stlr xzr, [x12]",
+        "ret",
+        "9:",
+        "mov x3, xzr",
+        "mov x4, xzr",
+        "b {dispatch}",
+        ".cfi_endproc",
+        dispatch = sym dispatch,
+        stacks = sym STACK,
         default = sym DEFAULT,
         set_bytes = const SET_BYTES,
         sigaction = const libc::SYS_rt_sigaction,
-    }
-);
+        fatal_low = const FATAL & 0xffff,
+        fatal_high = const FATAL >> 16,
+        alternate = const ALTERNATE,
+        size = const SIZE,
+        scarce = const SCARCE,
+        least = const LEAST,
+        context = const CONTEXT,
+        count = const STACKS,
+        stride = const size_of::<HandlerStack>(),
+        top = const offset_of!(HandlerStack, top),
+    );
+}

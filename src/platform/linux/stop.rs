@@ -1,34 +1,34 @@
 //! Stopping another thread for as long as it takes to copy its registers and its stack.
 //!
-//! A real-time signal is queued to the thread with a slot's number and that slot's generation (rt_tgsigqueueinfo(2)). Its
+//! A signal is queued to the thread with a slot's number and that slot's generation (rt_tgsigqueueinfo(2)). Its
 //! handler claims the slot by compare-and-swap, copies the machine context and the stack into memory that was reserved
 //! beforehand, marks the slot and returns: the thread runs again before the copy is read. A handler that answers late finds
 //! another generation and writes nothing. If a sandbox denies signals with a value, a plain one is sent (tgkill(2)); the slot
-//! then names the thread that is to answer. A thread whose alternate stack is not known to be there is asked with care
-//! (`contact.rs`), and one that blocks the signal by another one (`fallback.rs`).
+//! then names the thread that is to answer. `signal.rs` has the signals, `stack.rs` the stacks that their handlers run on.
 //!
 //! What a signal does to the thread beyond the pause: a blocked `poll`, `epoll_wait`, `nanosleep`
 //! and others (signal(7)) return EINTR whether SA_RESTART is set or not.
 
-mod contact;
 mod copy;
-mod fallback;
 mod handler;
 mod queue;
 mod signal;
 mod slot;
+mod stack;
 mod stream;
 mod wait;
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use self::contact::Contact;
-pub use self::contact::with_lasting_handlers;
-use self::fallback::Fallback;
 use self::handler::HANDLERS;
+pub use self::handler::{answer, refuse};
 use self::queue::{is_denied, queue, send};
-pub use self::signal::{claim_signal, forget_taken, install, taken};
+use self::signal::{ALTERNATE, PRESENT};
+pub use self::signal::{
+    claim_profiling, claim_profiling_for_this_thread, claim_signals, install, release_profiling,
+    taken, uninstall,
+};
 use self::slot::{
     COPYING, FREE, GENERATION_MASK, GENERATION_SHIFT, IDLE, PHASE_MASK, REQUESTED, SLOTS, StackPart,
 };
@@ -97,34 +97,10 @@ impl Stopper {
         if thread == Thread::current() {
             return Err(StopError::CallingThread);
         }
-        fallback::tidy();
-        let usual = signal::in_place()?;
-        let mut fallback = if contact::may_block(thread) {
-            Fallback::find(thread, usual, contact::patience(thread, budget.answer))
-                .inspect_err(|_| contact::forget(thread))?
-        } else {
-            None
-        };
-        let mut asked = self.ask(thread, known.clone(), budget, (usual, fallback.as_mut()));
-        if fallback.is_none() && matches!(asked, Err(StopError::Blocked)) {
-            // A thread without a CPU may not yet have left the handler of the previous capture.
-            let patience = if thread.is_ready() {
-                contact::patience(thread, budget.answer)
-            } else {
-                0
-            };
-            contact::note_blocks(thread);
-            fallback =
-                Fallback::find(thread, usual, patience).inspect_err(|_| contact::forget(thread))?;
-            asked = self.ask(thread, known, budget, (usual, fallback.as_mut()));
-        }
-        let blocks = fallback.is_some();
-        drop(fallback);
-        asked?;
+        self.ask(thread, known, budget)?;
         let slot = slot::at(self.slot);
         // SAFETY: DONE, seen with Acquire: the handler has let the request go.
         let request = unsafe { &*slot.request.get() };
-        contact::note(thread, &request.alternate, blocks);
         let part = |part: &StackPart| {
             let at = part.at.min(request.room);
             let bytes = part.bytes.min(request.room.saturating_sub(at));
@@ -145,13 +121,12 @@ impl Stopper {
         })
     }
 
-    /// Asks `thread` by the usual signal or by the fallback, and waits for the answer. Signal-safe.
+    /// Asks `thread`, and waits for the answer. Signal-safe.
     fn ask(
         &mut self,
         thread: Thread,
         known: Range<u64>,
         budget: &StopBudget,
-        (usual, fallback): (i32, Option<&mut Fallback>),
     ) -> Result<(), StopError> {
         let slot = slot::at(self.slot);
         let state = slot.state.load(Ordering::Acquire);
@@ -159,7 +134,8 @@ impl Stopper {
             // A previous handler was itself stopped in the middle; the memory is still its own.
             return Err(StopError::Unresponsive);
         }
-        let signal = fallback.as_ref().map_or(usual, |fallback| fallback.signal);
+        let signal = signal_for(thread, &known, budget.answer)
+            .inspect_err(|_| slot.thread.store(0, Ordering::Relaxed))?;
         let generation = (state >> GENERATION_SHIFT).wrapping_add(1) & GENERATION_MASK;
         {
             // SAFETY: no handler has the slot: it is neither REQUESTED nor COPYING, and only this
@@ -172,72 +148,55 @@ impl Stopper {
             request.known = known;
             request.budget = budget.stopped;
         }
+        slot.thread.store(thread.tid(), Ordering::Relaxed);
         let requested = (generation << GENERATION_SHIFT) | REQUESTED;
-        let contact = (!contact::is_safe(thread)).then(Contact::begin).flatten();
-        slot.thread.store(0, Ordering::Relaxed);
-        // A thread that refuses, or is asked by the fallback, finds its request only by its thread id.
-        if contact.is_some() || fallback.is_some() {
-            slot.thread.store(thread.tid(), Ordering::Relaxed);
-        }
         slot.state.store(requested, Ordering::Release);
-        let value = match fallback {
-            Some(_) => fallback::TOKEN,
-            None => (self.slot as u64) << 56 | generation,
-        };
-        let mut queued = queue(signal, thread, value);
+        let mut queued = queue(signal, thread, (self.slot as u64) << 56 | generation);
         if matches!(&queued, Err(StopError::System(error)) if is_denied(error)) {
-            queued = match fallback {
-                // Without a value the host would take it for its own.
-                Some(_) => Err(StopError::Blocked),
-                None => {
-                    slot.thread.store(thread.tid(), Ordering::Release);
-                    send(signal, thread)
-                }
+            // Without a value SIGPROF would be taken for the app's.
+            queued = match signal {
+                libc::SIGPROF => Err(StopError::Blocked),
+                _ => send(signal, thread),
             };
         }
         if let Err(error) = queued {
-            slot.state
-                .store((generation << GENERATION_SHIFT) | IDLE, Ordering::Release);
+            slot.moves(generation, REQUESTED, IDLE);
             return Err(error);
         }
         // Our own handler blocks the signal too while it runs, and soon returns. A thread that is
         // about to end takes a signal and never looks at it.
-        let asks_by_fallback = fallback.is_some();
-        let hopeless = || {
-            let is_withheld = || HANDLERS.load(Ordering::Relaxed) == 0 && thread.withholds(signal);
-            // The fallback signal was not blocked a moment ago; if it is now, the host's own handler of it may be running.
-            !asks_by_fallback && is_withheld() || !thread.is_alive()
+        let is_hopeless = || {
+            let is_withheld = HANDLERS.load(Ordering::Relaxed) == 0 && thread.withholds(signal);
+            is_withheld || !thread.is_alive()
         };
         let is_ready = || thread.is_ready();
-        let is_answered = wait(&slot.state, budget.answer, hopeless, is_ready);
-        drop(contact);
-        if let Some(fallback) = fallback {
-            fallback.is_answered = is_answered;
+        if wait(slot, generation, budget.answer, is_hopeless, is_ready) {
+            return Ok(());
         }
-        if !is_answered {
-            return Err(if !thread.is_alive() {
-                StopError::Gone
-            } else if thread.withholds(signal) {
-                StopError::Blocked
-            } else {
-                StopError::Unresponsive
-            });
-        }
-        Ok(())
+        Err(if !thread.is_alive() {
+            StopError::Gone
+        } else if thread.withholds(signal) {
+            StopError::Blocked
+        } else {
+            StopError::Unresponsive
+        })
     }
 }
 
-/// Takes our handlers from each signal that has one: our library is unloaded, and nothing is asked any more.
-pub fn uninstall() {
-    signal::uninstall();
-    fallback::uninstall();
+/// The signal by which to ask `thread`, whose own stack lies at `known`. Signal-safe.
+fn signal_for(thread: Thread, known: &Range<u64>, patience: u64) -> Result<i32, StopError> {
+    let signal = match stack::must_be_alternate(thread, known) {
+        true => &ALTERNATE,
+        false => &PRESENT,
+    };
+    signal.open_to(thread, patience)
 }
 
 /// Shows `thread` that an alternate stack is offered to it.
 #[cfg(feature = "thread-stacks")]
 pub fn offer_stack(thread: Thread, generation: u64) -> Result<(), StopError> {
     let value = handler::STACK_OFFER << 56 | generation;
-    queue(signal::in_place()?, thread, value)
+    queue(signal_for(thread, &(0..0), 0)?, thread, value)
 }
 
 impl Drop for Stopper {

@@ -4,6 +4,7 @@ use std::mem::offset_of;
 use std::ops::Range;
 
 use super::slot::{CaptureRequest, StackPart};
+use super::stack::OWN_STACK;
 use super::stream;
 use crate::platform::clock::monotonic as now;
 use crate::platform::linux::{context, memory};
@@ -12,9 +13,6 @@ use crate::platform::surface::{MARK, NOTES, Standing};
 /// Bytes below the stack pointer that a leaf function may use without moving it (System V psABI
 /// for x86-64, 3.2.2; the Arm ABI has none).
 const RED_ZONE: u64 = if cfg!(target_arch = "x86_64") { 128 } else { 0 };
-
-/// Size that a thread's own stack may have if only its top is known.
-const OWN_STACK: u64 = 64 << 20;
 
 /// Bytes copied between two looks at the clock.
 const CHUNK: usize = 64 << 10;
@@ -41,7 +39,6 @@ pub(super) unsafe fn stack(
     let same = own < sp && sp.saturating_sub(own) < (64 << 10);
     // SAFETY: the caller vouches for the context.
     let alternate = unsafe { context::alternate_stack(context) };
-    request.alternate = alternate.clone();
     if !alternate.contains(&sp) {
         request.parts[0] = copy_own(request, 0, lowest(sp, same), start);
         return;

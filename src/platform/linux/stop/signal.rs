@@ -1,159 +1,255 @@
-//! The captures' real-time signal: taken at install, looked at before each use, and given up for another where the app
-//! has taken it.
+//! The signals of captures: claimed at install, looked at before each use, and given up for another where the app has
+//! taken one.
+//!
+//! | signal | its handler runs on | claimed |
+//! | --- | --- | --- |
+//! | [`ALTERNATE`], real-time | the thread's alternate stack | at install |
+//! | [`PRESENT`], real-time | the stack that the thread is on | at install |
+//! | SIGPROF | the stack that the thread is on | by [`claim_profiling`], where it has the default action |
+//!
+//! The threads of libdispatch, and with it Swift's pool, block every real-time signal and leave SIGPROF open
+//! (`_dispatch_worker_thread` in src/queue.c of swift-corelibs-libdispatch). A profiler of the app's takes SIGPROF, or gives
+//! up where it finds a handler. Therefore SIGPROF is claimed only where such threads are watched.
 
 use std::io::{Error, ErrorKind};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::StopError;
-use super::handler::capture;
+use super::slot::was_asked_last;
+use crate::platform::clock::monotonic as now;
+use crate::platform::linux::threads::ThreadSignals;
 use crate::platform::linux::{context, entry};
-use crate::platform::signals::{NEEDED, action_now};
-use crate::platform::{SystemError, signals};
+use crate::platform::signals::{self, NEEDED, action_now};
+use crate::platform::{SystemError, Thread};
 
-/// The signal whose handler is ours; 0 before [`install`].
-static SIGNAL: AtomicI32 = AtomicI32::new(0);
+/// A real-time signal of captures.
+pub(super) struct CaptureSignal {
+    /// The signal whose handler is ours; 0 before [`install`].
+    number: AtomicI32,
+    flags: i32,
+}
+
+/// Its handler runs on the thread's alternate stack.
+pub(super) static ALTERNATE: CaptureSignal = CaptureSignal {
+    number: AtomicI32::new(0),
+    flags: libc::SA_ONSTACK,
+};
+
+/// Its handler runs on the stack that the thread is on.
+pub(super) static PRESENT: CaptureSignal = CaptureSignal {
+    number: AtomicI32::new(0),
+    flags: 0,
+};
 
 /// A bit for each signal that was ours and that somebody else has taken.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// Installs the handler, once a process, and returns its signal. That is `wanted`, or else the first real-time signal
-/// from `SIGRTMIN + 4` on without a handler. Later calls return the one in use.
+/// Installs the handlers, once a process, and returns their signals. The first one is `wanted`, or else the first
+/// real-time signal from `SIGRTMIN + 4` on without a handler; the second one is the next. Later calls return those in use.
 ///
-/// It stays installed until `uninstall`, since an answer may come at any time later. Without the handler the
+/// They stay installed until [`uninstall`], since an answer may come at any time later. Without the handler the
 /// signal's default action would end the process.
-pub fn install(wanted: Option<i32>) -> Result<i32, SystemError> {
-    let installed = SIGNAL.load(Ordering::Relaxed);
-    if installed != 0 {
-        return Ok(installed);
-    }
-    let signal = wanted
-        .or_else(|| free().next())
-        .unwrap_or_else(|| libc::SIGRTMAX());
-    entry::prepare();
-    context::prepare();
-    signals::exchange(signal, Some(&ours())).map_err(|source| SystemError {
-        call: "sigaction",
-        source,
-    })?;
-    // Two that come at once may have taken a signal each: the handler is the same, and the first one's
-    // counts. (No lock: a child of `fork` must find none that a thread of its parent holds.)
-    match SIGNAL.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => Ok(signal),
-        Err(first) => Ok(first),
-    }
+pub fn install(wanted: Option<i32>) -> Result<[i32; 2], SystemError> {
+    let first = ALTERNATE.claim(|| wanted.or_else(|| free().next()))?;
+    let next = || free().find(|&free| free > first);
+    let second = PRESENT.claim(|| next().or_else(|| free().next()).or(Some(first)))?;
+    Ok([first, second])
 }
 
-/// Installs the handler for `signal` and no other.
+/// Installs the handlers for a new monitor, one for the signal that is `wanted`, if there is one.
 ///
 /// # Errors
-/// If it is not a real-time signal, if it has a handler, and if the handler stands for another one.
-pub fn claim_signal(signal: i32) -> std::io::Result<()> {
+/// That signal, if it is not a real-time signal, if it has a handler, and if the handler is installed for another one.
+pub fn claim_signals(wanted: Option<i32>) -> Result<(), (i32, Error)> {
+    TAKEN.store(0, Ordering::Relaxed);
+    let Some(signal) = wanted else { return Ok(()) };
+    let fails = |kind, why| Err((signal, Error::new(kind, why)));
     let (first, last) = (libc::SIGRTMIN(), libc::SIGRTMAX());
     if !(first..=last).contains(&signal) {
         let why = format!("it is not a real-time signal ({first} to {last})");
-        return Err(Error::new(ErrorKind::InvalidInput, why));
+        return fails(ErrorKind::InvalidInput, why);
     }
-    let installed = SIGNAL.load(Ordering::Relaxed);
+    let installed = ALTERNATE.number.load(Ordering::Relaxed);
     if installed == 0 && !signals::is_default(signal) {
-        let why = "it has a handler already";
-        return Err(Error::new(ErrorKind::ResourceBusy, why));
+        return fails(ErrorKind::ResourceBusy, "it has a handler already".into());
     }
-    let installed = install(Some(signal)).map_err(|error| error.source)?;
+    let [installed, _] = install(wanted).map_err(|error| (signal, error.source))?;
     if installed != signal {
         let why = format!("captures of this process have been using signal {installed}");
-        return Err(Error::new(ErrorKind::ResourceBusy, why));
+        return fails(ErrorKind::ResourceBusy, why);
     }
     Ok(())
 }
 
-/// Returns the signal to send: one for which our handler stands at this moment. Where the action was reset or
-/// ignored ours is put back; a signal that somebody else handles by now is theirs, and the first free one takes its
-/// place. Between this and the sending lie microseconds. Signal-safe.
-///
-/// # Errors
-/// [`StopError::System`] where no real-time signal is free.
-pub(super) fn in_place() -> Result<i32, StopError> {
-    let signal = install(None).map_err(StopError::System)?;
-    if is_ours(signal) {
-        return Ok(signal);
+/// Installs the handler for SIGPROF, if that has the default action: for threads that block all real-time signals.
+pub fn claim_profiling() {
+    entry::prepare();
+    if signals::is_default(libc::SIGPROF) {
+        PRESENT.put(libc::SIGPROF);
     }
-    if let Some(bit) = 1u64.checked_shl((signal as u32).wrapping_sub(1)) {
-        TAKEN.fetch_or(bit, Ordering::Relaxed);
-    }
-    let free = free().find(|&free| is_ours(free)).ok_or_else(|| {
-        StopError::System(SystemError {
-            call: "finding a free real-time signal",
-            source: Error::from_raw_os_error(libc::EBUSY),
-        })
-    })?;
-    // If two come at once the first one's counts.
-    let stored = SIGNAL.compare_exchange(signal, free, Ordering::AcqRel, Ordering::Acquire);
-    Ok(stored.map_or_else(|first| first, |_| free))
 }
 
-/// Takes the handler from each real-time signal that has it.
-pub(super) fn uninstall() {
-    let is_ours =
-        |signal: &i32| signals::disposition(*signal) == Some(capture as *const () as usize);
-    for signal in (libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(is_ours) {
+/// As [`claim_profiling`], if the calling thread blocks the signals of captures.
+pub fn claim_profiling_for_this_thread() {
+    let blocked = Thread::current().signals().map_or(0, |set| set.blocked);
+    if blocked & ThreadSignals::bit(PRESENT.number.load(Ordering::Relaxed)) != 0 {
+        claim_profiling();
+    }
+}
+
+/// Gives SIGPROF the default action again, if its handler is ours.
+pub fn release_profiling() {
+    release(libc::SIGPROF);
+}
+
+/// Takes the handler from each signal of captures that has it: our library is unloaded.
+pub fn uninstall() {
+    (libc::SIGRTMIN()..=libc::SIGRTMAX()).for_each(release);
+    release_profiling();
+}
+
+fn release(signal: i32) {
+    if signals::is_in_place(signal) {
         // Drops what is pending.
         let _ = signals::exchange(signal, Some(&signals::action(libc::SIG_IGN, 0, &[])));
         signals::set_default(signal);
     }
 }
 
-/// Forgets which signals were taken: a new monitor.
-pub fn forget_taken() {
-    TAKEN.store(0, Ordering::Relaxed);
-}
-
-/// The signals that were the captures' own, and that somebody else has taken since [`forget_taken`].
+/// The signals that were the captures' own, and that somebody else has taken since [`claim_signals`].
 pub fn taken() -> Vec<i32> {
-    let _ = in_place();
+    let _ = (ALTERNATE.in_place(), PRESENT.in_place());
     let taken = TAKEN.load(Ordering::Relaxed);
-    (1..=64)
-        .zip(0..64)
-        .filter(|(_, bit)| taken >> bit & 1 == 1)
-        .map(|(signal, _)| signal)
-        .collect()
+    let is_taken = |signal: &i32| taken & ThreadSignals::bit(*signal) != 0;
+    (1..=64).filter(is_taken).collect()
 }
 
 /// The real-time signals without a handler, from `SIGRTMIN + 4` on. Signal-safe.
 fn free() -> impl Iterator<Item = i32> {
-    free_among(|_| true)
-}
-
-/// Those of them that are `wanted`. Signal-safe.
-pub(super) fn free_among(wanted: impl Fn(i32) -> bool) -> impl Iterator<Item = i32> {
     (libc::SIGRTMIN().saturating_add(4)..=libc::SIGRTMAX())
-        .filter(move |&signal| wanted(signal) && signals::is_default(signal))
+        .filter(|&signal| signals::is_default(signal))
 }
 
-/// Returns true if our handler stands for `signal`, after putting it where no handler is. Signal-safe.
-fn is_ours(signal: i32) -> bool {
-    let is_ours = |action: usize| action == capture as *const () as usize;
-    let is_free = |action: usize| matches!(action, libc::SIG_DFL | libc::SIG_IGN);
-    match action_now(signal) {
-        // A sandbox that denies the look lets nobody change it either.
-        None => return true,
-        Some((now, flags)) if is_ours(now) && flags & NEEDED == NEEDED => return true,
-        // Without its flags, signal(2) has put back its address alone.
-        Some((now, _)) if is_free(now) || is_ours(now) => {}
-        Some(_) => return false,
-    }
-    // A handler that was put there in this very moment is put back.
-    match signals::exchange(signal, Some(&ours())) {
-        Ok(before) if is_ours(before.sa_sigaction) || is_free(before.sa_sigaction) => true,
-        Ok(before) => {
-            let _ = signals::exchange(signal, Some(&before));
-            false
+impl CaptureSignal {
+    /// Installs the handler, unless it is, and returns its signal. If no signal is free that is the last one.
+    fn claim(&self, free: impl FnOnce() -> Option<i32>) -> Result<i32, SystemError> {
+        let installed = self.number.load(Ordering::Acquire);
+        if installed != 0 {
+            return Ok(installed);
         }
-        Err(_) => false,
+        let signal = free().unwrap_or_else(|| libc::SIGRTMAX());
+        entry::prepare();
+        context::prepare();
+        signals::exchange(signal, Some(&self.action())).map_err(|source| SystemError {
+            call: "sigaction",
+            source,
+        })?;
+        // Two that come at once may have taken a signal each: the handler is the same, and the first one's
+        // counts. (No lock: a child of `fork` must find none that a thread of its parent holds.)
+        Ok(self.replace(0, signal))
+    }
+
+    /// Notes another signal than `before`. If two do at once the first one's counts. Signal-safe.
+    fn replace(&self, before: i32, signal: i32) -> i32 {
+        let (order, or) = (Ordering::AcqRel, Ordering::Acquire);
+        let stored = self.number.compare_exchange(before, signal, order, or);
+        stored.map_or_else(|first| first, |_| signal)
+    }
+
+    /// Returns the signal to send: one whose handler is ours at this moment. If the action was reset or ignored, ours is
+    /// installed again. If somebody else handles the signal by now, it is theirs, and the first free one takes its
+    /// place. Between this and the sending lie microseconds. Signal-safe.
+    ///
+    /// # Errors
+    /// [`StopError::System`] if no real-time signal is free.
+    pub(super) fn in_place(&self) -> Result<i32, StopError> {
+        install(None).map_err(StopError::System)?;
+        let signal = self.number.load(Ordering::Acquire);
+        if self.put(signal) {
+            return Ok(signal);
+        }
+        TAKEN.fetch_or(ThreadSignals::bit(signal), Ordering::Relaxed);
+        let free = free().find(|&free| self.put(free)).ok_or_else(|| {
+            StopError::System(SystemError {
+                call: "finding a free real-time signal",
+                source: Error::from_raw_os_error(libc::EBUSY),
+            })
+        })?;
+        Ok(self.replace(signal, free))
+    }
+
+    /// Returns true if the handler of `signal` is ours, after installing it where no handler is. Signal-safe.
+    fn put(&self, signal: i32) -> bool {
+        let ours = self.action();
+        let is_ours = |action: usize| action == ours.sa_sigaction;
+        let is_free = |action: usize| matches!(action, libc::SIG_DFL | libc::SIG_IGN);
+        match action_now(signal) {
+            // A sandbox that denies the look lets nobody change it either.
+            None => return true,
+            Some((now, flags)) if is_ours(now) && (flags ^ ours.sa_flags) & NEEDED == 0 => {
+                return true;
+            }
+            // Without its flags, signal(2) has put back its address alone.
+            Some((now, _)) if is_free(now) || is_ours(now) => {}
+            Some(_) => return false,
+        }
+        // A handler that was put there in this very moment is put back.
+        match signals::exchange(signal, Some(&ours)) {
+            Ok(before) if is_ours(before.sa_sigaction) || is_free(before.sa_sigaction) => true,
+            Ok(before) => {
+                let _ = signals::exchange(signal, Some(&before));
+                false
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// The action with our handler, which keeps to the rules of handlers. Signal-safe.
+    fn action(&self) -> libc::sigaction {
+        signals::action(entry::address(), libc::SA_RESTART | self.flags, &[])
+    }
+
+    /// Returns the signal by which to ask `thread`: this one, or SIGPROF if the thread blocks this one. A thread that blocks
+    /// all signals for a moment, as one that starts another thread or returns from our handler, is waited for up to
+    /// `patience` nanoseconds. Signal-safe.
+    ///
+    /// # Errors
+    /// [`StopError::Blocked`] if the thread blocks both, [`StopError::Gone`] without such a thread, and those of
+    /// [`CaptureSignal::in_place`].
+    pub(super) fn open_to(&self, thread: Thread, patience: u64) -> Result<i32, StopError> {
+        let usual = self.in_place()?;
+        let until = now().saturating_add(if was_asked_last(thread) { patience } else { 0 });
+        let mut first_cpu = None;
+        loop {
+            // A kernel that does not report the mask leaves it to the answer.
+            let blocked = thread.signals().map_or(0, |signals| signals.blocked);
+            let is_open = |signal: i32| blocked & ThreadSignals::bit(signal) == 0;
+            if is_open(usual) {
+                return Ok(usual);
+            }
+            let may_profile = self.flags == PRESENT.flags && is_open(libc::SIGPROF);
+            if may_profile && signals::is_in_place(libc::SIGPROF) {
+                return Ok(libc::SIGPROF);
+            }
+            let progress = thread.progress();
+            let is_ready = progress.is_some_and(|progress| progress.running);
+            let cpu = progress.map_or(0, |progress| progress.cpu);
+            let is_first = first_cpu.is_none();
+            let ran = cpu.saturating_sub(*first_cpu.get_or_insert(cpu));
+            if !is_first && (now() >= until || ran > WAY_OUT || !is_ready) {
+                // One that ends blocks all signals first.
+                return Err(match thread.is_alive() {
+                    true => StopError::Blocked,
+                    false => StopError::Gone,
+                });
+            }
+            signals::pause(BETWEEN);
+        }
     }
 }
 
-/// The action with our handler, which keeps to the rules of handlers. Signal-safe.
-fn ours() -> libc::sigaction {
-    let flags = libc::SA_RESTART | libc::SA_ONSTACK;
-    signals::action(capture as *const () as usize, flags, &[])
-}
+/// Time between two looks at the mask of a thread that blocks everything, nanoseconds.
+const BETWEEN: i64 = 150_000;
+
+/// A thread that has run for so long has left our handler, nanoseconds.
+const WAY_OUT: u64 = 1_000_000;

@@ -2,9 +2,10 @@
 
 use std::cell::UnsafeCell;
 use std::ops::Range;
-use std::sync::atomic::{AtomicI32, AtomicU64};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::super::context::REGISTERS;
+use crate::platform::Thread;
 use crate::platform::surface::WhileStopped;
 
 /// Most stoppers of a process at a time.
@@ -35,8 +36,6 @@ pub(super) struct CaptureRequest {
     pub(super) known: Range<u64>,
     pub(super) budget: u64,
     pub(super) registers: [u64; REGISTERS],
-    /// Range of the thread's alternate stack; empty without one.
-    pub(super) alternate: Range<u64>,
     pub(super) parts: [StackPart; 2],
     /// True if a copied stack may hold a word with the mark.
     pub(super) marked: bool,
@@ -50,9 +49,9 @@ pub(super) struct CaptureRequest {
 
 #[repr(align(64))]
 pub(super) struct CaptureSlot {
-    /// Generation << [`GENERATION_SHIFT`] | flags | phase.
+    /// Generation << [`GENERATION_SHIFT`] | phase.
     pub(super) state: AtomicU64,
-    /// Id of the thread that is to answer, for signals that cannot carry a slot's number; 0 if there is none.
+    /// Id of the thread that was asked last; 0 if there is none.
     pub(super) thread: AtomicI32,
     pub(super) request: UnsafeCell<CaptureRequest>,
 }
@@ -70,10 +69,8 @@ pub(super) const DONE: u64 = 4;
 pub(super) const REFUSED: u64 = 5;
 /// Mask of the phase in a state.
 pub(super) const PHASE_MASK: u64 = 7;
-/// The stopper sleeps on the state and wants to be woken.
-pub(super) const WAITING: u64 = 8;
 /// Shift of the generation in a state.
-pub(super) const GENERATION_SHIFT: u32 = 4;
+pub(super) const GENERATION_SHIFT: u32 = 3;
 
 pub(super) static SLOTS: [CaptureSlot; MOST_SLOTS] = [const {
     CaptureSlot {
@@ -85,7 +82,6 @@ pub(super) static SLOTS: [CaptureSlot; MOST_SLOTS] = [const {
             known: 0..0,
             budget: 0,
             registers: [0; REGISTERS],
-            alternate: 0..0,
             parts: [StackPart::NONE; 2],
             marked: false,
             work: None,
@@ -105,3 +101,36 @@ pub(super) fn at(number: usize) -> &'static CaptureSlot {
 
 /// Mask of the generation in a signal's value. The upper 8 bits are the slot's number.
 pub(super) const GENERATION_MASK: u64 = (1 << 56) - 1;
+
+impl CaptureSlot {
+    /// Moves the request of this generation from one phase to the next; false if it is in another one. Signal-safe.
+    pub(super) fn moves(&self, generation: u64, from: u64, to: u64) -> bool {
+        let [from, to] = [from, to].map(|phase| generation << GENERATION_SHIFT | phase);
+        let (order, or) = (Ordering::AcqRel, Ordering::Acquire);
+        self.state.compare_exchange(from, to, order, or).is_ok()
+    }
+
+    /// The phase of the request. Signal-safe.
+    pub(super) fn phase(&self) -> u64 {
+        self.state.load(Ordering::Acquire) & PHASE_MASK
+    }
+}
+
+/// Returns the slot in which the calling thread is asked, and the request's generation. Signal-safe.
+pub(super) fn request_to_this_thread() -> Option<(&'static CaptureSlot, u64)> {
+    let this = Thread::current().tid();
+    SLOTS.iter().find_map(|slot| {
+        // The state is read first: a request to another thread withdraws the last one before it writes the thread.
+        let state = slot.state.load(Ordering::Acquire);
+        let is_requested =
+            state & PHASE_MASK == REQUESTED && slot.thread.load(Ordering::Acquire) == this;
+        is_requested.then_some((slot, state >> GENERATION_SHIFT))
+    })
+}
+
+/// Returns true if some stopper asked `thread` last. Signal-safe.
+pub(super) fn was_asked_last(thread: Thread) -> bool {
+    SLOTS
+        .iter()
+        .any(|slot| slot.thread.load(Ordering::Relaxed) == thread.tid())
+}
