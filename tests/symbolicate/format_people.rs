@@ -451,7 +451,7 @@ mod blamed {
         let page = text_of(Html::default(), &Style::default(), &report);
         assert!(
             page.contains(
-                "<h1>people : stall in symbolicate::format_people::blamed::counts_the_till (format_people.rs:"
+                "<h1>people: stall in symbolicate::format_people::blamed::counts_the_till (format_people.rs:"
             ),
             "{page}"
         );

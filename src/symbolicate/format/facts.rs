@@ -1,10 +1,11 @@
 //! Facts of a report besides its stacks, in words: the same for every format made for people.
 
 use std::fmt::Write as _;
+use std::time::SystemTime;
 
 use super::json::value_json;
 use crate::report::model::{Event, EventKind, Os, Report, Signal, Thread, Value, Watched};
-use crate::report::time::nanos;
+use crate::report::time::{nanos, since_epoch};
 use crate::symbolicate::blame::is_kernels;
 
 /// The vitals that are known, each with its label.
@@ -192,14 +193,15 @@ pub(super) fn os_text(os: &Os) -> String {
     format!("{} {}{build}", os.name, os.version)
 }
 
-/// The code of a signal; of a trap first why the compiler or the runtime let it die: `trap (Swift: Index out of range),
-/// ILL_ILLOPN`.
+/// The code of a signal, empty if it is not known; of a trap first why the compiler or the runtime let it die: `trap
+/// (Swift: Index out of range), ILL_ILLOPN`.
 pub(super) fn signal_code(event: &Event, signal: &Signal) -> String {
-    let name = signal.code_name.clone();
-    let code = name.unwrap_or_else(|| signal.code.to_string());
+    let number = (signal.code != 0).then(|| signal.code.to_string());
+    let code = signal.code_name.clone().or(number).unwrap_or_default();
     let is_trap = matches!(&*signal.name, "SIGILL" | "SIGTRAP");
     let reason = event.reason.as_deref().filter(|_| is_trap);
     match reason.filter(|reason| !is_kernels(reason)) {
+        Some(reason) if code.is_empty() => format!("trap ({reason})"),
         Some(reason) => format!("trap ({reason}), {code}"),
         None => code,
     }
@@ -315,6 +317,12 @@ pub(crate) fn again_text(again: u64) -> String {
 pub(crate) fn count(number: u64, what: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{number} {what}{s}")
+}
+
+/// A time in words; `None` for the epoch, where a report has none.
+pub(super) fn known_time(time: SystemTime) -> Option<String> {
+    let at = since_epoch(time);
+    (at > 0).then(|| date_time(at))
 }
 
 /// `2026-11-21 10:28:30.123 +0000`, from nanoseconds since the epoch.

@@ -1,6 +1,6 @@
 //! A report on a page: what happened, where, and all threads.
 
-use crate::report::time::{nanos, since_epoch};
+use crate::report::time::nanos;
 use std::fmt::Write as _;
 
 use super::flame::flame;
@@ -9,7 +9,7 @@ use super::stack::stack;
 use crate::report::model::{Report, Thread};
 use crate::symbolicate::format::Style;
 use crate::symbolicate::format::facts::{
-    app_state, date_time, duration, lasted, os_text, recorder, signal_code, vitals, watched, words,
+    app_state, duration, known_time, lasted, os_text, recorder, signal_code, vitals, watched, words,
 };
 use crate::symbolicate::format::findings::{kind_text, missing_lines};
 use crate::symbolicate::format::plain::escape;
@@ -32,7 +32,9 @@ pub(super) fn title(of: &Symbolicated, member: &Member) -> String {
     };
     let name = Some(app.name.as_str()).filter(|name| !name.is_empty());
     let name = name.unwrap_or("???");
-    format!("{name} {}: {}", app.version, parts.text())
+    let version = app.version.as_str();
+    let gap = if version.is_empty() { "" } else { " " };
+    format!("{name}{gap}{version}: {}", parts.text())
 }
 
 pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Member) -> String {
@@ -109,8 +111,10 @@ fn facts(page: &mut String, origin: &str, report: &Report, member: &Member) {
         if let Some(signal) = &event.signal {
             let (name, code) = (&signal.name, signal_code(event, signal));
             let at = signal.address.map(|at| format!(" at {at:#x}"));
-            let at = at.unwrap_or_default();
-            facts.push(("Signal", format!("{name} ({code}{at})")));
+            let code = code + &at.unwrap_or_default();
+            let known = Some(code.trim()).filter(|code| !code.is_empty());
+            let code = known.map_or(String::new(), |code| format!(" ({code})"));
+            facts.push(("Signal", format!("{name}{code}")));
         }
         let words = words(report, event, "Panicking thread", "Exception");
         facts.extend(words.map(|(label, text)| (label, text.to_owned())));
@@ -121,12 +125,16 @@ fn facts(page: &mut String, origin: &str, report: &Report, member: &Member) {
     facts.push(("System", os_text(&head.os)));
     let device = head.device.as_ref();
     facts.extend(device.map(|device| ("Device", format!("{device}, {}", head.arch))));
-    facts.push(("Time", date_time(since_epoch(head.time))));
+    facts.extend(known_time(head.time).map(|time| ("Time", time)));
     facts.extend(vitals(report));
     facts.extend(recorder(report));
     facts.push(("Group", key_text(member.key)));
-    facts.push(("Report", format!("{} in {origin}", id_text(&head.id))));
-    let facts = facts.iter();
+    let id = Some(id_text(&head.id)).filter(|_| head.id != [0; 16]);
+    facts.push((
+        "Report",
+        id.map_or(origin.to_owned(), |id| format!("{id} in {origin}")),
+    ));
+    let facts = facts.iter().filter(|(_, value)| !value.trim().is_empty());
     table(page, facts.map(|(label, value)| (*label, value.trim())));
 }
 

@@ -8,7 +8,7 @@ use std::io;
 use anstyle::Style as Paint;
 
 use super::facts::{
-    Moment, app_state, date_time, lasted, os_text, recorder, signal_code, vitals, watched, words,
+    Moment, app_state, known_time, lasted, os_text, recorder, signal_code, vitals, watched, words,
 };
 use super::file_names::FileNames;
 use super::findings::{blame_text, kind_text, missing_lines, to_blame};
@@ -16,7 +16,7 @@ use super::stacks::paused;
 use super::threads::{Standing, in_order};
 use super::{Format, Style, plain};
 use crate::report::Report;
-use crate::report::time::{nanos, since_epoch};
+use crate::report::time::nanos;
 use crate::symbolicate::frame::{Symbolicated, hex, id_text, image_file_name};
 use crate::symbolicate::group::thread_in_question;
 
@@ -86,12 +86,16 @@ impl TextPage<'_> {
         self.text.push('\n');
     }
 
+    /// Writes a label with what is known; without a line where nothing is.
     fn field(&mut self, label: &str, value: &str) {
+        if value.trim().is_empty() {
+            return;
+        }
         let mut label = format!("{label}:");
         let mut lines = value.split('\n').filter(|line| !line.trim().is_empty());
         let first = lines.next().unwrap_or("");
         for line in std::iter::once(first).chain(lines) {
-            let line = plain(line.trim_end_matches('\r'));
+            let line = plain(line.trim_end());
             let _ = writeln!(self.text, "{label:<LABEL$}{line}");
             label.clear();
         }
@@ -107,12 +111,16 @@ impl TextPage<'_> {
 
     fn head(&mut self) {
         let head = &self.report.head;
-        self.field("Incident Identifier", &id_text(&head.id));
+        let id = Some(id_text(&head.id)).filter(|_| head.id != [0; 16]);
+        self.field("Incident Identifier", &id.unwrap_or_default());
         if let Some(device) = &head.device {
             self.field("Hardware Model", device);
         }
         let name = Some(head.app.name.as_str()).filter(|name| !name.is_empty());
-        let process = format!("{} [{}]", name.unwrap_or("???"), head.pid);
+        let process = match (name, head.pid) {
+            (name, 0) => name.unwrap_or("").to_owned(),
+            (name, pid) => format!("{} [{pid}]", name.unwrap_or("???")),
+        };
         self.field("Process", &process);
         let mut images = self.report.images.iter();
         if let Some(main) = images.find(|image| image_file_name(&image.name) == head.app.name) {
@@ -126,7 +134,7 @@ impl TextPage<'_> {
         };
         self.field("Code Type", code_type);
         self.line("");
-        self.field("Date/Time", &date_time(since_epoch(head.time)));
+        self.field("Date/Time", &known_time(head.time).unwrap_or_default());
         self.field("OS Version", &os_text(&head.os));
         self.field("Report Version", &format!("wedjat {}", head.version));
         self.line("");
@@ -141,8 +149,10 @@ impl TextPage<'_> {
                 self.field("Exception Type", &signal.name);
                 let at = signal.address.map(|at| format!(" at {at:#018x}"));
                 let code = signal_code(event, signal) + &at.unwrap_or_default();
-                self.field("Exception Codes", &code);
-                let signal = format!("{} {}", signal.name, signal.number);
+                self.field("Exception Codes", code.trim());
+                let known = Some(signal.number).filter(|number| *number > 0);
+                let known = known.map_or(String::new(), |number| format!(" {number}"));
+                let signal = format!("{}{known}", signal.name);
                 self.field("Termination Signal", &signal);
                 // A signal alone looks like a death.
                 if !event.fatal {

@@ -170,8 +170,12 @@ impl TextPage<'_> {
             Paint::new().dimmed()
         };
         let what = self.paint(paint, &what);
-        let pc = physical.pc;
-        let _ = writeln!(self.text, "{number:<4}{name:<30}\t{pc:#018x} {what}{mark}");
+        // Of some frames a report has the names alone.
+        let pc = match physical.pc {
+            0 if named.is_some() => String::new(),
+            pc => format!("{pc:#018x}"),
+        };
+        let _ = writeln!(self.text, "{number:<4}{name:<30}\t{pc:<18} {what}{mark}");
         if own {
             self.source(frame);
         }
