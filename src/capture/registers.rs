@@ -50,6 +50,15 @@ impl Arch {
         }
     }
 
+    /// The bits of an address, so that those of pointer authentication are taken off.
+    pub(crate) const fn address_mask(self) -> u64 {
+        match self {
+            Arch::X86_64 => u64::MAX,
+            Arch::Arm64 if cfg!(target_vendor = "apple") => (1 << 47) - 1,
+            Arch::Arm64 => (1 << 48) - 1,
+        }
+    }
+
     const fn names(self) -> &'static [(&'static str, usize)] {
         match self {
             Arch::X86_64 => &X86_64_NAMES,

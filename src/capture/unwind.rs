@@ -281,9 +281,6 @@ impl Walk<'_, dyn Memory + '_> {
             return None;
         }
         self.task = None;
-        if self.given == 1 && self.exact && self.here.word.is_before_mark() {
-            self.task = Some(AsyncFrame::Unknown);
-        }
         if self.given > 0
             && let Err(end) = self.step()
         {
@@ -314,9 +311,10 @@ impl Walk<'_, dyn Memory + '_> {
     #[inline]
     fn step(&mut self) -> Result<(), WalkEnd> {
         let left = Left {
-            pc: self.state.pc,
+            sp: self.state.sp,
             fp: self.state.fp,
             exact: self.state.exact,
+            has_set_mark: self.here.word.has_set_mark(),
         };
         match self.here.word.frame_rule() {
             Some(usual) if self.way == Way::Short => self.leave_by_frame(usual)?,

@@ -4,6 +4,7 @@ use crate::capture::cfi;
 use crate::capture::instructions::{Instruction, MemoryOperand, Op, Operation, Successor, Written};
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, FrameRule, Rule};
+use crate::capture::tasks::MARK;
 
 /// Count of the registers that are followed: all but pc.
 const COUNT: usize = 32;
@@ -14,6 +15,8 @@ enum RegisterState {
     Unknown,
     /// The caller's frame pointer.
     CallersFp,
+    /// The same with the mark of an async function, see `unwind/extended.rs`.
+    MarkedFp,
     /// The return address, on arm64.
     Link,
     /// An address in the stack: the CFA less this.
@@ -46,6 +49,8 @@ pub(super) struct FrameState {
     may_have_popped: bool,
     /// True once an epilogue has begun.
     pub(super) left: bool,
+    /// True if the caller's frame pointer was saved with the mark.
+    is_marked: bool,
     /// True once the caller's frame pointer or the return address has been overwritten with another frame's: by
     /// `longjmp`, or by an exception on its way to its landing pad.
     restored: bool,
@@ -81,6 +86,7 @@ impl FrameState {
             is_behind_call: false,
             may_have_popped: false,
             left: false,
+            is_marked: false,
             restored: false,
             stored: false,
         };
@@ -154,6 +160,12 @@ impl FrameState {
         let held = self.registers.iter().zip(0..);
         held.filter(move |(held, at)| **held == RegisterState::Link && usize::from(*at) != lr)
             .map(|(_, at)| at)
+    }
+
+    /// Returns true if the function has set the mark in the frame pointer, and holds its context in the register by
+    /// which it was passed: in the prologue.
+    pub(super) fn has_set_mark(&self) -> bool {
+        self.get(self.arch.fp() as u8) == RegisterState::MarkedFp && !self.left
     }
 
     /// Returns true if neither the stack nor the link register has the return address.
@@ -242,7 +254,12 @@ impl FrameState {
                 }
                 for register in (0..COUNT as u8).filter(|register| i.clobbers >> register & 1 == 1)
                 {
-                    self.set(register, RegisterState::Unknown);
+                    // `or (symbol),%rbp`, where the system that runs wants a mark or none.
+                    let held = match self.get(register) {
+                        RegisterState::CallersFp => RegisterState::MarkedFp,
+                        _ => RegisterState::Unknown,
+                    };
+                    self.set(register, held);
                 }
                 let moved = self.sp().zip(sp);
                 self.left |= moved.is_some_and(|(now, before)| now < before);
@@ -334,10 +351,13 @@ impl FrameState {
                 _ => RegisterState::Unknown,
             },
             Written::Bits { of, keep, set } => match self.get(of) {
+                RegisterState::CallersFp if set == MARK => RegisterState::MarkedFp,
+                RegisterState::MarkedFp if keep == !MARK => RegisterState::CallersFp,
                 RegisterState::Number(of) => number((of as i64 as u64 & keep | set) as i64),
                 _ => RegisterState::Unknown,
             },
             Written::Of(operation, a, b) => match (operation, self.get(a), self.get(b)) {
+                (Operation::Or, RegisterState::CallersFp, _) => RegisterState::MarkedFp,
                 (Operation::Add, RegisterState::Below(from), RegisterState::Number(by))
                 | (Operation::Add, RegisterState::Number(by), RegisterState::Below(from)) => {
                     below(from.checked_sub(by))
@@ -399,7 +419,10 @@ impl FrameState {
             let held = if register == fp && place.is_some() && place == self.saved_fp {
                 self.saved_fp = None;
                 self.left = true;
-                RegisterState::CallersFp
+                match self.is_marked {
+                    true => RegisterState::MarkedFp,
+                    false => RegisterState::CallersFp,
+                }
             } else if register == lr && place.is_some() && place == self.return_address {
                 self.return_address = None;
                 RegisterState::Link
@@ -426,8 +449,9 @@ impl FrameState {
             let is_fp = usize::from(register) == self.arch.fp();
             match self.get(register) {
                 RegisterState::Link if self.return_address.is_none() => self.return_address = place,
-                _ if is_fp && self.saved_fp.is_none() && self.fp().is_none() => {
+                held if is_fp && self.saved_fp.is_none() && self.fp().is_none() => {
                     self.saved_fp = place;
+                    self.is_marked = held == RegisterState::MarkedFp;
                 }
                 _ => {}
             }

@@ -92,8 +92,9 @@ fn instruction(bytes: &[u8], start: u64, address: u64) -> Option<&[u8]> {
 /// The certainty of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuleConfidence {
-    /// A way from the function's start was found.
-    Followed,
+    /// A way from the function's start was found. True if it has set the mark of an async function by then and still
+    /// holds its context in the register by which it was passed.
+    Followed(bool),
     /// The rule of the body: a way leads here by a jump table or an exception alone, as it seems.
     Body,
     /// The same at this address, and then what the instructions since do.
@@ -171,7 +172,7 @@ impl Follower {
                     Labelled::Within => rule.guessed(),
                     _ => rule,
                 };
-                return Some((rule, RuleConfidence::Followed));
+                return Some((rule, RuleConfidence::Followed(frame.has_set_mark())));
             }
             SearchEnd::Ended { settled, either } => (settled, either),
         };

@@ -123,10 +123,18 @@ fn process(word: u32, lifted: &mut Instruction) {
             };
             Some(Written::Sum(from, number))
         }
-        // orr of a run of ones
-        _ if word & 0xffc0_03e0 == 0xb240_03e0 => {
+        // and, orr of a run of ones
+        _ if word & 0xdfc0_0000 == 0x9240_0000 => {
             let ones = u64::MAX >> (63 ^ (word >> 10 & 63));
-            Some(Written::Number(ones.rotate_right(word >> 16 & 63)))
+            let ones = ones.rotate_right(word >> 16 & 63);
+            let (keep, set) = match kind {
+                0 => (ones, 0),
+                _ => (!ones, ones),
+            };
+            Some(match from {
+                ZERO => Written::Number(set),
+                of => Written::Bits { of, keep, set },
+            })
         }
         // movn, movz, movk
         _ if word & 0x1f80_0000 == 0x1280_0000 => {

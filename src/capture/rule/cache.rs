@@ -76,19 +76,20 @@ impl RuleWord {
         }
     }
 
-    /// The same rule, at the instruction by which a function sets the mark of an extended frame.
-    pub(crate) fn before_mark(self) -> RuleWord {
-        RuleWord(self.0 | BEFORE_MARK)
+    /// The same rule, found by the instructions of an async function that has set its mark and still holds its context
+    /// in the register by which that was passed.
+    pub(crate) fn with_mark(self) -> RuleWord {
+        RuleWord(self.0 | AT_MARK)
     }
 
-    pub(crate) fn is_before_mark(self) -> bool {
-        self.0 & SOURCE == BEFORE_MARK
+    pub(crate) fn has_set_mark(self) -> bool {
+        self.0 & SOURCE == AT_MARK
     }
 
     pub(crate) fn source(self) -> RuleSource {
         match self.rule() {
             _ if self.0 & SOURCE == FRAMEHOP => RuleSource::Framehop,
-            Rule::Frame(_) if self.0 & SOURCE == INSTRUCTIONS => RuleSource::Instructions,
+            Rule::Frame(_) if self.0 & SOURCE != 0 => RuleSource::Instructions,
             Rule::Frame(_) | Rule::Full => RuleSource::Row,
             Rule::Guess(_) | Rule::LinkIn { .. } => RuleSource::Instructions,
             Rule::Signal => RuleSource::Signal,
@@ -105,8 +106,8 @@ const SLOTS: usize = SETS * WAYS;
 /// Bits of a rule's word that its kind does not use: where it is from in 3 and 4, its generation in 5 to 15.
 const FRAMEHOP: u64 = 1 << 3;
 const INSTRUCTIONS: u64 = 2 << 3;
-/// The source is the row then.
-const BEFORE_MARK: u64 = 3 << 3;
+/// The source is the instructions then, too.
+const AT_MARK: u64 = 3 << 3;
 const SOURCE: u64 = 3 << 3;
 const GENERATION_SHIFT: u32 = 5;
 /// Count of generations that are told apart; tag 0 is that of an empty slot.

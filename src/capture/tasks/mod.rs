@@ -9,14 +9,15 @@ mod follow;
 mod found;
 mod notes;
 
+use super::registers::Arch;
 pub(crate) use found::FoundTasks;
 pub(crate) use notes::note;
 
 /// The bit that an async function sets in the frame pointer that it saves.
-const MARK: u64 = 1 << 60;
+pub(crate) const MARK: u64 = 1 << 60;
 
 /// The lowest bit that no address has.
-pub(crate) const ADDRESS_BITS: u32 = 48;
+const ADDRESS_BITS: u32 = 48;
 
 /// A frame of a walk whose function has an async context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,14 +36,8 @@ pub(crate) fn without_mark(fp: u64) -> Option<u64> {
     (fp >> ADDRESS_BITS == MARK >> ADDRESS_BITS).then_some(fp & !MARK)
 }
 
-/// The bits of an address, so that those of pointer authentication are taken off.
-pub(crate) const ADDRESS: u64 = if !cfg!(target_arch = "aarch64") {
-    u64::MAX
-} else if cfg!(target_vendor = "apple") {
-    (1 << 47) - 1
-} else {
-    (1 << ADDRESS_BITS) - 1
-};
+/// The bits of an address of this machine.
+const ADDRESS: u64 = Arch::NATIVE.address_mask();
 
 /// Index of the register in which a function of this machine is given its context: `r14`, `x22`.
 pub(crate) const REGISTER: usize = if cfg!(target_arch = "aarch64") {

@@ -4,7 +4,7 @@ use super::{Walk, end_of};
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::rule::{Base, FrameRule};
-use crate::capture::tasks::without_mark;
+use crate::capture::tasks::MARK;
 use crate::report::model::{Found, RawFrame, WalkEnd};
 
 /// Most steps of a walk to a lower stack pointer, as at the entry of a coroutine, a grown stack or a handler on an
@@ -21,10 +21,14 @@ impl<M: Memory> Walk<'_, M> {
         let slot = |words: i16| cfa.wrapping_add_signed(i64::from(words).wrapping_mul(8));
         let pc = self.memory.read(slot(rule.ra?)).ok()? & self.pointer_mask;
         let fp = match rule.fp {
-            Some(words) => self.memory.read(slot(words)).ok()?,
+            // One with the mark was saved by an async function.
+            Some(words) => {
+                let saved = self.memory.read(slot(words)).ok()?;
+                Some(saved).filter(|fp| fp & MARK == 0)?
+            }
             None => self.state.fp,
         };
-        if pc == 0 || cfa <= self.state.sp || without_mark(fp).is_some() {
+        if pc == 0 || cfa <= self.state.sp {
             return None;
         }
         let here = self.unwinder.cache.caller(self.here, pc.wrapping_sub(1))?;
@@ -33,7 +37,8 @@ impl<M: Memory> Walk<'_, M> {
         self.state.sp = cfa;
         self.state.fp = fp;
         self.here = here;
-        self.given = self.given.saturating_add(1);
+        // Below `quick_until`.
+        self.given = self.given.wrapping_add(1);
         Some(self.frame())
     }
 }

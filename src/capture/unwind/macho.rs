@@ -119,7 +119,7 @@ impl Walk<'_, dyn Memory + '_> {
         let follower = &mut self.unwinder.follower;
         let followed = follower.rule(code, pc, !exact, body, rows);
         match (followed, row) {
-            (Some((rule, RuleConfidence::Followed)), _) => return (rule, true),
+            (Some((rule, RuleConfidence::Followed(_))), _) => return (rule, true),
             (Some((rule, RuleConfidence::Either)), _) => return (rule.guessed(), false),
             // There is no table either: the path to pc is not known.
             (Some((rule, _)), None) if body.is_none() => return (rule.guessed(), false),

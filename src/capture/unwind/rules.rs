@@ -6,7 +6,7 @@
 
 use super::guess::ByCode;
 use super::scan::is_behind_call;
-use super::{Unwinder, Walk, extended};
+use super::{Unwinder, Walk};
 use crate::capture::flow::{self, Code};
 use crate::capture::instructions::LONGEST;
 use crate::capture::loaded_image::LoadedImage;
@@ -52,29 +52,20 @@ impl Walk<'_, dyn Memory + '_> {
             }
             Some(image) => {
                 let found = self.rule_of_elf(image, image.svma(address));
-                match self.rule_of_extended(image, found, address) {
-                    Some(rule) => RuleWord::new(rule, RuleSource::Instructions),
-                    None if self.state.exact => self.checked_by_code(image, found),
-                    None => found,
+                match self.state.exact {
+                    true => self.checked_by_code(image, found),
+                    false => found,
                 }
             }
             None => RuleWord::new(Rule::Nothing, RuleSource::Guess),
         };
-        let exact = image.filter(|_| self.state.exact);
-        let word = if exact.is_some_and(|image| extended::is_at_mark(image, self.arch, address)) {
-            word.before_mark()
-        } else {
-            word
+        let word = match image {
+            Some(image) => self.rule_at_mark(image, word),
+            None => word,
         };
         let known = KnownRule::new(word, index);
         self.unwinder.cache.insert(address, known);
         known
-    }
-
-    /// The rule of an extended frame at the instruction where the walk begins.
-    fn rule_of_extended(&self, image: &LoadedImage, found: RuleWord, address: u64) -> Option<Rule> {
-        found.frame_rule().filter(|_| self.state.exact)?;
-        extended::rule_of_elf(image, self.arch, address)
     }
 
     /// The rule at the instruction where the walk begins, as far as that instruction and those around it agree.

@@ -97,7 +97,7 @@ fn what_depends_on_the_unknown_is_left_out() {
         arm64("ldr x30, [x0, x1]; ret"),
         arm64("b.eq .+4; ret"),
         arm64("bl .+4; ret"),
-        arm64("and sp, x1, #-16; ret"),
+        arm64("bic x9, x1, x2; mov sp, x9; ret"),
         arm64("nop"),
     ];
     for code in unknown {

@@ -1,8 +1,7 @@
 //! Each instruction of async functions, and what only looks like them.
 
-use super::*;
 use crate::capture::tests::{arm64, bytes_of, image, x86_64};
-use crate::capture::{Registers, StackCopy, Unwinder};
+use crate::capture::{Arch, Images, Registers, StackCopy, Unwinder};
 use crate::report::model::{Found, WalkEnd};
 
 const BASE: u64 = 0x5000_0000;
@@ -167,6 +166,37 @@ fn saved_registers_between_the_mark_and_the_frame_lose_no_caller() {
     }
 }
 
+/// Arguments of the next part that it jumps to take room above its own frame.
+#[test]
+fn a_stack_pointer_that_moves_between_the_mark_and_the_frame_loses_no_caller() {
+    let code = x86_64(
+        "bts $60,%rbp; sub $32,%rsp; push %rbp; push %r14; lea 8(%rsp),%rbp; sub $8,%rsp; nop; add $16,%rsp; \
+                pop %rbp; btr $60,%rbp; jmp .+0x200",
+    );
+    let own = 0x1038;
+    let stack = stack(&[
+        (0x1060, X86_64[0]),
+        (own, FP | MARK),
+        (0x1030, CONTEXT),
+        (FP, 0),
+        (FP + 8, X86_64[1]),
+    ]);
+    let places = [
+        (0, 0x1060, FP),
+        (5, 0x1060, FP | MARK),
+        (9, 0x1040, FP | MARK),
+        (10, own, FP | MARK),
+        (12, 0x1030, FP | MARK),
+        (17, 0x1030, own),
+        (21, 0x1028, own),
+    ];
+    for (at, sp, fp) in places {
+        let registers = Registers::x86_64(BASE + 0x100 + at, sp, fp);
+        let (frames, _) = walk(Arch::X86_64, code.clone(), &registers, &stack);
+        is_whole(Arch::X86_64, &frames, &format!("at {at}"));
+    }
+}
+
 /// As clang 22 emits it: the callee has popped its arguments' room, and an async function jumps to the next part.
 #[test]
 fn callees_that_pop_their_arguments_lose_no_caller() {
@@ -214,10 +244,12 @@ fn a_plain_frame_pointer_that_has_the_bit_by_chance_ends_the_walk() {
     // Below a saved one is no context, or what is above the address is more than the bit.
     assert_eq!(at(8, 0x1048, 0x1058, &with(FP, CONTEXT)).len(), 3);
     assert_eq!(at(8, 0x1048, 0x1058, &with(FP | MARK, 7)).len(), 2);
-    assert_eq!(at(8, 0x1048, 0x1058, &with(FP | MARK, 0)).len(), 2);
     assert_eq!(at(8, 0x1048, 0x1058, &with(FP | 3 << 60, CONTEXT)).len(), 2);
-    // A frame's own, and a caller's that the function leaves as it is.
+    // It points further in, or far out.
+    for fp in [0x1010, 0x1084, 0x1050 + (65 << 20)] {
+        assert_eq!(at(8, 0x1048, 0x1058, &with(fp | MARK, CONTEXT)).len(), 2);
+    }
+    // A frame's own.
     assert_eq!(at(8, 0x1048, 0x1058 | MARK, &with(FP, CONTEXT)).len(), 1);
-    assert_eq!(at(0, 0x1060, FP | MARK, &record).len(), 2);
     assert_eq!(at(0, 0x1060, FP, &record).len(), 3);
 }
