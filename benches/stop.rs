@@ -6,7 +6,7 @@
 //! The two are kept on two cores. Beside it, in the same run: a handler that does nothing, a handler
 //! that unwinds, a plain copy of as many bytes, and one that another core reads between two rounds, as
 //! the unwinding thread does. The last rows have async functions on the stack, whose callers are read
-//! from the heap during the stop.
+//! after the stop.
 
 #[cfg(target_os = "linux")]
 mod stacks;

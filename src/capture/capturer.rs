@@ -7,7 +7,7 @@ use super::memory::{LiveMemory, Memory, StackCopies, StackCopy};
 use super::registers::{Arch, Registers};
 use super::stack::FrameBuffer;
 use super::table::{ImageTable, ImagesGuard};
-use super::tasks::{self, FoundTasks};
+use super::tasks::{FoundTasks, LetGo};
 use super::unwind::{Unwinder, Walk};
 use crate::platform::clock::monotonic as now;
 use crate::platform::gauge::Blocked;
@@ -98,7 +98,7 @@ impl Capturer {
     /// more than 32 capturers.
     pub fn new(limits: &CaptureLimits) -> Result<Capturer, SystemError> {
         Ok(Capturer {
-            stopper: Stopper::new(limits.stack, limits.signal, Some(tasks::note))?,
+            stopper: Stopper::new(limits.stack, limits.signal)?,
             budget: StopBudget {
                 stopped: limits.stopped,
                 answer: limits.answer,
@@ -160,7 +160,7 @@ impl Capturer {
         let taken = Moment::now(images.set());
         self.registers = Registers::native(*copied.registers);
         let (base, interrupted) = copied.interrupted;
-        let copy = StackCopies {
+        let mut copy = StackCopies {
             inner: StackCopy::new(copied.base, copied.stack),
             interrupted: StackCopy::new(base, interrupted),
         };
@@ -170,7 +170,11 @@ impl Capturer {
             let start = now();
             let mut walk = self.unwinder.walk(&self.registers, images.set(), copy);
             let end = fill(frames, tasks, &mut walk, images, taken);
-            tasks.match_notes(copied.notes, images.set());
+            let let_go = LetGo {
+                at: copied.let_go,
+                copy: &mut copy,
+            };
+            tasks.read(&self.registers, images.set(), Some(let_go));
             unwind = now().saturating_sub(start).saturating_add(unwind);
             end
         };
@@ -217,7 +221,7 @@ impl Capturer {
             .walk_known(&self.registers, 0, images.set(), &mut self.live);
         let end = fill(&mut self.frames, &mut self.tasks, &mut walk, images, taken);
         let lacked = walk.lacked();
-        self.tasks.read_live(&self.registers, images.set());
+        self.tasks.read(&self.registers, images.set(), None);
         if thread.progress() != Some(before) {
             return None;
         }
@@ -313,7 +317,7 @@ impl Capturer {
             self.unwinder.walk_from_call(registers, set, live)
         };
         let end = fill(&mut self.frames, &mut self.tasks, &mut walk, images, taken);
-        self.tasks.read_live(&self.registers, images.set());
+        self.tasks.read(&self.registers, images.set(), None);
         (end, start)
     }
 

@@ -52,28 +52,6 @@ pub struct StopBudget {
     pub answer: u64,
 }
 
-/// A stopped thread: its registers, and copies of those of its stacks that may hold a marked word.
-#[derive(Debug, Clone, Copy)]
-pub struct Standing<'a> {
-    /// The registers, numbered as in [`context`].
-    pub registers: &'a [u64; context::REGISTERS],
-    /// Address and bytes of each stack.
-    pub stacks: [(u64, &'a [u8]); 2],
-    /// The time (monotonic, nanoseconds) by which the thread is to run again.
-    pub until: u64,
-}
-
-/// A function that runs while a thread is stopped. It fills the words from the start, and returns their count.
-/// Signal-safe.
-pub type WhileStopped = fn(&Standing<'_>, &mut [u64]) -> usize;
-
-/// Most words that such a function may fill.
-pub const NOTES: usize = 1536;
-
-/// The highest 16 bits of a word that a Swift async function has marked.
-#[cfg(target_os = "linux")]
-pub const MARK: u16 = 0x1000;
-
 /// The copy of a stopped thread's registers and stack.
 #[derive(Debug, Clone)]
 pub struct Copied<'a> {
@@ -86,8 +64,8 @@ pub struct Copied<'a> {
     /// The stack that a signal handler on an alternate stack has interrupted, and its address; empty if the thread runs
     /// no such handler.
     pub interrupted: (u64, &'a [u8]),
-    /// The words that [`WhileStopped`] filled.
-    pub notes: &'a [u64],
+    /// The time at which the thread was let go (monotonic, nanoseconds).
+    pub let_go: u64,
     /// Time for which the thread was stopped, nanoseconds.
     pub stopped: u64,
     /// True if the copy ends before the stack does, because room or time ran out.

@@ -1,5 +1,5 @@
 //! Code by the Swift compiler (testdata/swift): its marked frames are walked, and the callers that await it are read from
-//! their contexts, in place and while another thread stops it. What a task needs of Swift's runtime is in run.c.
+//! their contexts, in place and after another thread has stopped it. What a task needs of Swift's runtime is in run.c.
 
 use std::ffi::{CString, c_long, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -122,7 +122,7 @@ fn swift_s_frames_and_the_callers_that_await_are_read_in_place() {
     }
 }
 
-/// The contexts are freed once the thread runs: they are read while it stands still.
+/// The contexts may be freed once the thread runs: then the chain says so.
 #[test]
 fn a_thread_that_is_stopped_in_swift_has_the_callers_that_await() {
     extern "C" fn look(flags: *mut c_void) {
@@ -146,9 +146,18 @@ fn a_thread_that_is_stopped_in_swift_has_the_callers_that_await() {
                 std::thread::yield_now();
             }
             let (mut capturer, images) = (capturer(), ImageTable::enter());
-            let captured = capturer.capture(thread, &images).unwrap();
-            assert!(captured.bytes > 0, "{name}");
-            library.assert_whole(&captured, 0);
+            // On a busy machine they may be read too late.
+            let is_known = (0..100).any(|_| {
+                let captured = capturer.capture(thread, &images).unwrap();
+                assert!(captured.bytes > 0, "{name}");
+                let is_known =
+                    captured.tasks.chains.first().map(|chain| chain.end) != Some(AsyncEnd::Changed);
+                if is_known {
+                    library.assert_whole(&captured, 0);
+                }
+                is_known
+            });
+            assert!(is_known, "{name}");
         });
     }
 }

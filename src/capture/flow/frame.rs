@@ -30,6 +30,16 @@ enum RegisterState {
     Loaded,
 }
 
+/// The mark that an async function sets in the frame pointer which it saves, see `unwind/extended.rs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AsyncMark {
+    None,
+    /// It is set; the context is still in the register by which it was passed.
+    Set,
+    /// It was saved.
+    Saved,
+}
+
 /// The state of a frame at one instruction. Places are offsets from the CFA, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameState {
@@ -162,10 +172,14 @@ impl FrameState {
             .map(|(_, at)| at)
     }
 
-    /// Returns true if the function has set the mark in the frame pointer, and holds its context in the register by
-    /// which it was passed: in the prologue.
-    pub(super) fn has_set_mark(&self) -> bool {
-        self.get(self.arch.fp() as u8) == RegisterState::MarkedFp && !self.left
+    /// The mark that the function has set.
+    pub(super) fn mark(&self) -> AsyncMark {
+        match self.get(self.arch.fp() as u8) {
+            RegisterState::MarkedFp if !self.left => AsyncMark::Set,
+            RegisterState::MarkedFp => AsyncMark::Saved,
+            _ if self.is_marked => AsyncMark::Saved,
+            _ => AsyncMark::None,
+        }
     }
 
     /// Returns true if neither the stack nor the link register has the return address.

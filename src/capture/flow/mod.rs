@@ -19,6 +19,7 @@ use std::ops::Range;
 use super::instructions::{Instruction, LONGEST, Successor, lift};
 use super::registers::Arch;
 use super::rule::Rule;
+pub(crate) use frame::AsyncMark;
 use frame::FrameState;
 use labels::Labelled;
 pub(crate) use labels::{falls_in, restores_link_register};
@@ -92,9 +93,8 @@ fn instruction(bytes: &[u8], start: u64, address: u64) -> Option<&[u8]> {
 /// The certainty of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuleConfidence {
-    /// A way from the function's start was found. True if it has set the mark of an async function by then and still
-    /// holds its context in the register by which it was passed.
-    Followed(bool),
+    /// A way from the function's start was found.
+    Followed(AsyncMark),
     /// The rule of the body: a way leads here by a jump table or an exception alone, as it seems.
     Body,
     /// The same at this address, and then what the instructions since do.
@@ -172,7 +172,7 @@ impl Follower {
                     Labelled::Within => rule.guessed(),
                     _ => rule,
                 };
-                return Some((rule, RuleConfidence::Followed(frame.has_set_mark())));
+                return Some((rule, RuleConfidence::Followed(frame.mark())));
             }
             SearchEnd::Ended { settled, either } => (settled, either),
         };

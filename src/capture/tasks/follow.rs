@@ -1,45 +1,63 @@
 //! Following a chain of async contexts.
 
 use super::{ADDRESS, is_context};
+use crate::platform::memory;
 use crate::report::model::AsyncEnd;
 
 /// Reads the first two words of a context: its parent, and the function at which that resumes.
 pub(crate) type ReadContext<'r> = &'r mut dyn FnMut(u64) -> Result<[u64; 2], AsyncEnd>;
 
-/// Follows a chain from a function's context, and notes the address at which each caller resumes. Returns the count of
-/// them and why there are no more. Signal-safe, if `read` is.
-pub(super) fn follow(context: u64, read: ReadContext<'_>, into: &mut [u64]) -> (usize, AsyncEnd) {
-    let (mut at, mut count) = (context & ADDRESS, 0);
+/// Follows a chain from a function's context, and passes the address at which each caller resumes to `caller`, which
+/// returns false to end it. Returns why there are no more. Signal-safe, if both functions are.
+pub(super) fn follow(
+    context: u64,
+    read: ReadContext<'_>,
+    caller: &mut dyn FnMut(u64) -> bool,
+) -> AsyncEnd {
+    let mut at = context & ADDRESS;
+    if at == 0 {
+        return AsyncEnd::Root;
+    }
     // A context that was met at a power of two: a loop comes back to one such (Brent 1980).
-    let mut met = at;
+    let (mut met, mut count) = (at, 0u32);
     loop {
         if !is_context(at) {
-            return (count, AsyncEnd::Invalid);
+            return AsyncEnd::Invalid;
         }
         let [parent, resumes] = match read(at) {
             Ok(words) => words.map(|word| word & ADDRESS),
-            Err(end) => return (count, end),
+            Err(end) => return end,
         };
         if parent == 0 && resumes == 0 {
-            return (count, AsyncEnd::Root);
+            return AsyncEnd::Root;
         }
         if !is_code(resumes) {
-            return (count, AsyncEnd::Invalid);
+            return AsyncEnd::Invalid;
         }
-        let Some(slot) = into.get_mut(count) else {
-            return (count, AsyncEnd::Limit);
-        };
-        *slot = resumes;
-        count = count.saturating_add(1);
+        if !caller(resumes) {
+            return AsyncEnd::Limit;
+        }
+        count = count.wrapping_add(1);
         match parent {
-            0 => return (count, AsyncEnd::Root),
-            _ if parent == met || parent == context & ADDRESS => return (count, AsyncEnd::Loop),
+            0 => return AsyncEnd::Root,
+            _ if parent == met || parent == context & ADDRESS => return AsyncEnd::Loop,
             _ => at = parent,
         }
         if count.is_power_of_two() {
             met = at;
         }
     }
+}
+
+/// Reads a context of this process, checked. Signal-safe.
+pub(super) fn read_context(at: u64) -> Result<[u64; 2], AsyncEnd> {
+    let mut words = [0u8; 16];
+    if memory::read(at, &mut words) < words.len() {
+        return Err(AsyncEnd::Unreadable);
+    }
+    let (parent, resumes) = words.split_at(8);
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+    Ok([word(parent), word(resumes)])
 }
 
 /// Returns true if a word may be the address of code.
@@ -51,7 +69,7 @@ fn is_code(word: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// Contexts at 0x10000 and every 32 bytes behind, by the index of the parent; a caller resumes at 0x5000 plus its
+    /// Contexts at 0x10000 and every 32 bytes after it, by the index of the parent; a caller resumes at 0x5000 plus its
     /// index.
     fn of(parents: &[Option<u64>], room: usize) -> (Vec<u64>, AsyncEnd) {
         let address = |index: u64| 0x1_0000 + 32 * index;
@@ -62,9 +80,17 @@ mod tests {
                 None => Err(AsyncEnd::Unreadable),
             }
         };
-        let mut callers = vec![0; room];
-        let (count, end) = follow(address(0), &mut read, &mut callers);
-        callers.truncate(count);
+        collect(address(0), &mut read, room)
+    }
+
+    /// The callers of a context, as far as there is room.
+    fn collect(context: u64, read: ReadContext<'_>, room: usize) -> (Vec<u64>, AsyncEnd) {
+        let mut callers = Vec::new();
+        let end = follow(context, read, &mut |caller| {
+            let fits = callers.len() < room;
+            callers.extend(fits.then_some(caller));
+            fits
+        });
         (callers, end)
     }
 
@@ -106,11 +132,7 @@ mod tests {
 
     #[test]
     fn rubbish_is_no_caller() {
-        let with = |context: u64, words: [u64; 2]| {
-            let mut callers = [0; 4];
-            let (count, end) = follow(context, &mut |_| Ok(words), &mut callers);
-            (callers[..count].to_vec(), end)
-        };
+        let with = |context: u64, words: [u64; 2]| collect(context, &mut |_| Ok(words), 4);
         assert_eq!(with(0x1_0001, [0, 0x5000]), (vec![], AsyncEnd::Invalid));
         assert_eq!(with(8, [0, 0x5000]), (vec![], AsyncEnd::Invalid));
         assert_eq!(with(0x1_0000, [0, 3]), (vec![], AsyncEnd::Invalid));

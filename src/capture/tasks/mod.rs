@@ -1,17 +1,15 @@
 //! Async contexts: who awaits a function, as Swift's async functions keep it in memory.
 //!
-//! Contexts are on the heap, and may be freed as soon as the thread runs: they are read while it stands still
-//! ([`notes`]), and matched to the frames of the walk afterwards ([`found`]). A stack that is read in place needs no notes.
+//! Contexts are on the heap, and change once the thread runs. A stop copies none of them: a page that is slow to come would
+//! keep the thread. They are read when it has been let go and its stack is walked, then read again and compared ([`chains`]).
 //!
 //! Source: Swift's ABI, include/swift/ABI/Task.h (`AsyncContext`).
 
+mod chains;
 mod follow;
-mod found;
-mod notes;
 
 use super::registers::Arch;
-pub(crate) use found::FoundTasks;
-pub(crate) use notes::note;
+pub(crate) use chains::{FoundTasks, LetGo};
 
 /// The bit that an async function sets in the frame pointer that it saves.
 pub(crate) const MARK: u64 = 1 << 60;
@@ -22,8 +20,14 @@ const ADDRESS_BITS: u32 = 48;
 /// A frame of a walk whose function has an async context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AsyncFrame {
-    /// The address of the marked frame pointer; the context is in the word below.
-    Saved(u64),
+    /// The context was saved below the frame pointer.
+    Saved {
+        /// Address of the marked frame pointer. The context is in the word below.
+        slot: u64,
+        context: u64,
+        /// The stack pointer at the call that the function has made; `slot` where it was stopped itself.
+        sp: u64,
+    },
     /// The context is in the register by which it is passed.
     InRegister,
     /// The context is not known.

@@ -9,10 +9,10 @@
 //! Source: `hasSwiftAsyncContext` in LLVM's X86FrameLowering.cpp and AArch64FrameLowering.cpp.
 
 use super::{Unwinder, Walk};
-use crate::capture::flow::{Code, RuleConfidence};
+use crate::capture::flow::{AsyncMark, Code, RuleConfidence};
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
-use crate::capture::rule::{RuleSource, RuleWord};
+use crate::capture::rule::{Base, RuleSource, RuleWord};
 use crate::capture::tasks::{self, AsyncFrame};
 
 /// Most bytes between a stack pointer and the frame pointer of a caller.
@@ -44,8 +44,14 @@ impl Walk<'_, dyn Memory + '_> {
             _ if left.exact && left.fp == marked && left.has_set_mark => AsyncFrame::InRegister,
             // The code has loaded it, and perhaps cleared the bit.
             _ if left.exact && (left.fp == marked || left.fp == fp) => AsyncFrame::Unknown,
-            Some(slot) if self.has_context(slot) => AsyncFrame::Saved(slot),
-            _ => return,
+            Some(slot) => match self.context_below(slot) {
+                Some(context) => {
+                    let sp = if left.exact { slot } else { left.sp };
+                    AsyncFrame::Saved { slot, context, sp }
+                }
+                None => return,
+            },
+            None => return,
         };
         self.state.fp = fp;
         self.task = Some(found);
@@ -59,19 +65,23 @@ impl Walk<'_, dyn Memory + '_> {
         places.find(|place| *place < cfa && memory.read(*place) == Ok(marked))
     }
 
-    /// Returns true if the word below the saved frame pointer is a context, or 0 for none.
-    fn has_context(&mut self, slot: u64) -> bool {
-        let context = self.memory.read(slot.wrapping_sub(8));
-        context.is_ok_and(|context| {
-            context == 0 || tasks::is_context(context & self.arch.address_mask())
-        })
+    /// The word below the saved frame pointer, if that is a context, or 0 for none.
+    fn context_below(&mut self, slot: u64) -> Option<u64> {
+        let context = self.memory.read(slot.wrapping_sub(8)).ok()?;
+        let is_context = context == 0 || tasks::is_context(context & self.arch.address_mask());
+        is_context.then_some(context)
     }
 
-    /// The rule at an instruction where the frame pointer has the mark, by the function's own instructions: in prologues
-    /// and epilogues of ELF images rows count from the frame pointer though that is the caller's again, or from the stack
-    /// pointer as it was one push before.
+    /// The rule at an instruction where the frame pointer has the mark, or the record that it points to, by the function's
+    /// own instructions: in prologues and epilogues of ELF images rows count from the frame pointer though that is the
+    /// caller's again, or from the stack pointer as it was one push before.
     pub(super) fn rule_at_mark(&mut self, image: &LoadedImage, found: RuleWord) -> RuleWord {
-        if !self.state.exact || tasks::without_mark(self.state.fp).is_none() {
+        let is_marked = |fp| tasks::without_mark(fp).is_some();
+        let in_register = is_marked(self.state.fp);
+        let by_sp = matches!(found.frame_rule(), Some(frame) if frame.base == Base::Sp);
+        let is_near = self.state.exact
+            && (in_register || by_sp && self.memory.read(self.state.fp).is_ok_and(is_marked));
+        if !is_near {
             return found;
         }
         let (arch, svma) = (self.arch, image.svma(self.state.pc));
@@ -91,10 +101,13 @@ impl Walk<'_, dyn Memory + '_> {
         let body = found.frame_rule().map(|_| found.rule());
         let followed = code.and_then(|code| follower.rule(code, svma, false, body, true));
         match followed {
-            Some((rule, RuleConfidence::Followed(true))) => {
+            Some((rule, RuleConfidence::Followed(AsyncMark::Set))) => {
                 RuleWord::new(rule, RuleSource::Instructions).with_mark()
             }
-            Some((rule, RuleConfidence::Followed(false) | RuleConfidence::FromBody(_))) => {
+            Some((rule, RuleConfidence::Followed(AsyncMark::Saved))) => {
+                RuleWord::new(rule, RuleSource::Instructions)
+            }
+            Some((rule, RuleConfidence::FromBody(_))) if in_register => {
                 RuleWord::new(rule, RuleSource::Instructions)
             }
             _ => found,

@@ -14,8 +14,7 @@ use super::memory::{self, Reserved};
 use super::task;
 use crate::platform::clock::monotonic as now;
 use crate::platform::darwin_frame::interrupted;
-use crate::platform::surface::NOTES;
-pub use crate::platform::surface::{Copied, Standing, StopBudget, StopError, WhileStopped};
+pub use crate::platform::surface::{Copied, StopBudget, StopError};
 use crate::platform::{SystemError, Thread};
 
 /// Bytes below the stack pointer that a leaf function may use without moving it (System V psABI
@@ -49,25 +48,16 @@ struct Parts {
 #[derive(Debug)]
 pub struct Stopper {
     memory: Reserved,
-    notes: Box<[u64]>,
-    work: Option<WhileStopped>,
     registers: [u64; REGISTERS],
 }
 
 impl Stopper {
     /// Reserves and touches room for a copy of `room` bytes. No signal is used here.
-    pub fn new(
-        room: usize,
-        _signal: Option<i32>,
-        work: Option<WhileStopped>,
-    ) -> Result<Stopper, SystemError> {
+    pub fn new(room: usize, _signal: Option<i32>) -> Result<Stopper, SystemError> {
         // Looked up once, so that later calls need no list of threads.
         Thread::main();
         Ok(Stopper {
             memory: Reserved::touched(room, room)?,
-            // Zeroes would be pages that the kernel has yet to give.
-            notes: vec![u64::MAX; NOTES].into_boxed_slice(),
-            work,
             registers: [0; REGISTERS],
         })
     }
@@ -90,33 +80,17 @@ impl Stopper {
         let suspended = Suspended::new(thread)?;
         self.registers = context::of_thread(suspended.port).ok_or(StopError::Gone)?;
         let parts = self.copy_stack(&known, start, budget.stopped);
-        let noted = self.while_stopped(&parts, start.saturating_add(budget.stopped));
         drop(suspended);
-        let stopped = now().saturating_sub(start);
+        let let_go = now();
         Ok(Copied {
             registers: &self.registers,
             base: parts.inner.base,
             stack: self.copied(parts.inner),
             interrupted: (parts.interrupted.base, self.copied(parts.interrupted)),
-            notes: self.notes.get(..noted).unwrap_or_default(),
-            stopped,
+            let_go,
+            stopped: let_go.saturating_sub(start),
             cut: parts.cut,
         })
-    }
-
-    /// Does the work on the copies, and returns how many words it has noted.
-    fn while_stopped(&mut self, parts: &Parts, until: u64) -> usize {
-        let Some(work) = self.work else { return 0 };
-        let mut notes = std::mem::take(&mut self.notes);
-        let stack = |part: StackPart| (part.base, self.copied(part));
-        let standing = Standing {
-            registers: &self.registers,
-            stacks: [stack(parts.inner), stack(parts.interrupted)],
-            until,
-        };
-        let noted = work(&standing, &mut notes).min(NOTES);
-        self.notes = notes;
-        noted
     }
 
     fn copied(&self, part: StackPart) -> &[u8] {

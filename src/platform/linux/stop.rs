@@ -34,8 +34,7 @@ use self::slot::{
 };
 use self::wait::wait;
 use super::memory::Reserved;
-use crate::platform::surface::NOTES;
-pub use crate::platform::surface::{Copied, Standing, StopBudget, StopError, WhileStopped};
+pub use crate::platform::surface::{Copied, StopBudget, StopError};
 use crate::platform::{SystemError, Thread};
 
 /// The right to stop threads, one at a time, and the memory that their stacks are copied into.
@@ -43,11 +42,7 @@ use crate::platform::{SystemError, Thread};
 pub struct Stopper {
     slot: usize,
     memory: std::mem::ManuallyDrop<Reserved>,
-    work: Option<WhileStopped>,
 }
-
-/// Bytes before the copy, for the work's words.
-const BEFORE: usize = (NOTES * 8).next_multiple_of(64);
 
 /// Deeper stacks are rare, and cost a page fault for each further page the first time.
 const TOUCHED: usize = 256 << 10;
@@ -55,14 +50,9 @@ const TOUCHED: usize = 256 << 10;
 impl Stopper {
     /// Reserves room for a copy of `room` bytes, and touches as much of it as nearly all stacks need;
     /// installs the handler.
-    pub fn new(
-        room: usize,
-        signal: Option<i32>,
-        work: Option<WhileStopped>,
-    ) -> Result<Stopper, SystemError> {
+    pub fn new(room: usize, signal: Option<i32>) -> Result<Stopper, SystemError> {
         install(signal)?;
-        let all = room.saturating_add(BEFORE);
-        let memory = std::mem::ManuallyDrop::new(Reserved::touched(all, TOUCHED)?);
+        let memory = std::mem::ManuallyDrop::new(Reserved::touched(room, TOUCHED)?);
         let claimed = SLOTS.iter().position(|slot| {
             let state = slot.state.load(Ordering::Relaxed);
             let idle = (state & !PHASE_MASK) | IDLE;
@@ -73,7 +63,7 @@ impl Stopper {
                     .is_ok()
         });
         match claimed {
-            Some(slot) => Ok(Stopper { slot, memory, work }),
+            Some(slot) => Ok(Stopper { slot, memory }),
             None => {
                 drop(std::mem::ManuallyDrop::into_inner(memory));
                 Err(SystemError {
@@ -114,8 +104,7 @@ impl Stopper {
             base: inner.base,
             stack: part(inner),
             interrupted: (outer.base, part(outer)),
-            // SAFETY: the handler wrote so many words there, at most `NOTES`; as above.
-            notes: unsafe { std::slice::from_raw_parts(request.notes, request.noted.min(NOTES)) },
+            let_go: request.let_go,
             stopped: request.stopped,
             cut: request.cut,
         })
@@ -141,10 +130,8 @@ impl Stopper {
             // SAFETY: no handler has the slot: it is neither REQUESTED nor COPYING, and only this
             // stopper makes it so.
             let request = unsafe { &mut *slot.request.get() };
-            request.notes = self.memory.as_ptr().cast();
-            request.into = self.memory.as_ptr().wrapping_add(BEFORE);
-            request.room = self.memory.length().saturating_sub(BEFORE);
-            request.work = self.work;
+            request.into = self.memory.as_ptr();
+            request.room = self.memory.length();
             request.known = known;
             request.budget = budget.stopped;
         }

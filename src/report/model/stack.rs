@@ -130,6 +130,5 @@ impl Sample {
 }
 
 fn end_word(end: WalkEnd, extra: &Extra) -> Option<&str> {
-    let is_other = end == WalkEnd::Other;
-    Some(word(end.as_str(), is_other, extra, "end"))
+    Some(word(end.as_str(), end == WalkEnd::Other, extra, "end"))
 }

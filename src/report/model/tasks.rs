@@ -85,6 +85,8 @@ words! {
         Loop = "loop",
         /// A word that is no address of a context, or of code.
         Invalid = "invalid",
+        /// The thread ran while they were read, and may have gone on: they may be of another moment.
+        Changed = "changed",
         /// The frame's context is not known, as at a stop within a prologue.
         Unknown = "unknown",
         /// A word that this version does not know.

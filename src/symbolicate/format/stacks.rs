@@ -127,6 +127,9 @@ pub(super) fn rows(stack: &Stack) -> (Vec<StackRow<'_>>, Option<u64>) {
 pub(super) fn chain_ends(tasks: &Awaiting) -> Option<String> {
     match (tasks.end, tasks.callers.is_empty()) {
         (AsyncEnd::Root, _) => None,
+        (AsyncEnd::Changed, _) => {
+            Some("it may have gone on before they were read: they may be of another moment".into())
+        }
         (AsyncEnd::Other, false) => Some("more callers may await; the chain stopped here".into()),
         (AsyncEnd::Unknown | AsyncEnd::Other, true) => Some("who awaits it is not known".into()),
         (end, _) => Some(format!(

@@ -8,7 +8,6 @@ use super::stack::OWN_STACK;
 use super::stream;
 use crate::platform::clock::monotonic as now;
 use crate::platform::linux::{context, memory};
-use crate::platform::surface::{MARK, NOTES, Standing};
 
 /// Bytes below the stack pointer that a leaf function may use without moving it (System V psABI
 /// for x86-64, 3.2.2; the Arm ABI has none).
@@ -30,7 +29,6 @@ pub(super) unsafe fn stack(
 ) {
     request.parts = [StackPart::NONE; 2];
     request.cut = false;
-    request.marked = false;
     let sp = request.registers[if cfg!(target_arch = "x86_64") { 7 } else { 31 }];
     let marker = 0u8;
     let own = &raw const marker as u64;
@@ -48,7 +46,6 @@ pub(super) unsafe fn stack(
     let length = wanted.min(request.room / 2);
     // SAFETY: the memory is the request's, `room` bytes of it.
     let bytes = unsafe { memory::read_raw(base, request.into, length) };
-    request.marked = true;
     request.cut = bytes == length && length < wanted;
     request.parts[0] = StackPart { at: 0, base, bytes };
     // SAFETY: so many bytes were just written there.
@@ -123,7 +120,6 @@ fn copy_own(request: &mut CaptureRequest, at: usize, base: u64, start: u64) -> S
         let length = wanted.min(room);
         // SAFETY: the memory is the request's, `room` bytes of it are left.
         part.bytes = unsafe { memory::read_raw(base, into, length) };
-        request.marked = true;
         request.cut |= part.bytes == length && length < wanted;
         return part;
     }
@@ -138,7 +134,7 @@ fn copy_own(request: &mut CaptureRequest, at: usize, base: u64, start: u64) -> S
         // `room` bytes. They are different mappings.
         unsafe {
             let from = (base as *const u8).add(part.bytes);
-            request.marked |= stream::copy(from, into.add(part.bytes), chunk);
+            stream::copy(from, into.add(part.bytes), chunk);
         }
         part.bytes = part.bytes.saturating_add(chunk);
         if part.bytes < length && now().saturating_sub(start) > request.budget {
@@ -147,30 +143,6 @@ fn copy_own(request: &mut CaptureRequest, at: usize, base: u64, start: u64) -> S
         }
     }
     part
-}
-
-/// Does the request's work, if a copied stack or the frame pointer may have the mark. Signal-safe.
-pub(super) fn while_stopped(request: &mut CaptureRequest, start: u64) {
-    request.noted = 0;
-    let fp = request.registers[if cfg!(target_arch = "x86_64") { 6 } else { 29 }];
-    let Some(work) = request.work else { return };
-    if !request.marked && fp >> 48 != u64::from(MARK) {
-        return;
-    }
-    let stack = |part: &StackPart| {
-        let bytes = if request.marked { part.bytes } else { 0 };
-        // SAFETY: so many bytes were just written there, and are not written while this request is answered.
-        let bytes = unsafe { std::slice::from_raw_parts(request.into.add(part.at), bytes) };
-        (part.base, bytes)
-    };
-    let standing = Standing {
-        registers: &request.registers,
-        stacks: [stack(&request.parts[0]), stack(&request.parts[1])],
-        until: start.saturating_add(request.budget),
-    };
-    // SAFETY: room for `NOTES` words, this request's alone, and apart from the copy.
-    let notes = unsafe { std::slice::from_raw_parts_mut(request.notes, NOTES) };
-    request.noted = work(&standing, notes).min(NOTES);
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(super) const STACK_OFFER: u64 = 0xff;
 /// Count of the handlers that are running.
 pub(super) static HANDLERS: AtomicU32 = AtomicU32::new(0);
 
-/// Handles a signal of captures: copies the context and the stack, and runs the request's work on them.
+/// Handles a signal of captures: copies the context and the stack.
 ///
 /// Uses nothing at the thread pointer, which may be 0: neither `errno` nor libc's stack canary.
 ///
@@ -77,8 +77,8 @@ unsafe fn fill(slot: &CaptureSlot, context: *const libc::ucontext_t) {
         let request = &mut *slot.request.get();
         request.registers = context::registers(context);
         copy::stack(request, start, context);
-        copy::while_stopped(request, start);
-        request.stopped = now().saturating_sub(start);
+        request.let_go = now();
+        request.stopped = request.let_go.saturating_sub(start);
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::super::context::REGISTERS;
 use crate::platform::Thread;
-use crate::platform::surface::WhileStopped;
 
 /// Most stoppers of a process at a time.
 const MOST_SLOTS: usize = 32;
@@ -37,13 +36,9 @@ pub(super) struct CaptureRequest {
     pub(super) budget: u64,
     pub(super) registers: [u64; REGISTERS],
     pub(super) parts: [StackPart; 2],
-    /// True if a copied stack may hold a word with the mark.
-    pub(super) marked: bool,
-    pub(super) work: Option<WhileStopped>,
-    /// Room for the words of `work`, and their count.
-    pub(super) notes: *mut u64,
-    pub(super) noted: usize,
     pub(super) stopped: u64,
+    /// The time at which the copy was whole.
+    pub(super) let_go: u64,
     pub(super) cut: bool,
 }
 
@@ -83,11 +78,8 @@ pub(super) static SLOTS: [CaptureSlot; MOST_SLOTS] = [const {
             budget: 0,
             registers: [0; REGISTERS],
             parts: [StackPart::NONE; 2],
-            marked: false,
-            work: None,
-            notes: std::ptr::null_mut(),
-            noted: 0,
             stopped: 0,
+            let_go: 0,
             cut: false,
         }),
     }

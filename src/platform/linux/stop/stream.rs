@@ -1,9 +1,6 @@
 //! A copy that leaves the caches out: what is written is for another core to read.
 
-use crate::platform::surface::MARK;
-
-/// Copies `length` bytes; returns true if some word may have the mark of Swift's async functions, as its place is not
-/// looked at. Signal-safe.
+/// Copies `length` bytes. Signal-safe.
 ///
 /// The capturing thread has read the copy before this one on its own core, so that each cache line of it
 /// must be taken back before it can be written as usual: up to 60 ns a line between two cores that
@@ -14,9 +11,7 @@ use crate::platform::surface::MARK;
 /// # Safety
 /// - `from` is readable and `to` writable for `length` bytes, and they do not overlap.
 /// - `to` is a multiple of 16.
-pub(super) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) -> bool {
-    #[cfg(not(target_arch = "x86_64"))]
-    let marked = false;
+pub(super) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) {
     let streamed = if cfg!(target_arch = "x86_64") {
         length & !63
     } else {
@@ -24,13 +19,8 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) -> bool {
         0
     };
     #[cfg(target_arch = "x86_64")]
-    let marked = {
-        use std::arch::x86_64::{
-            _mm_cmpeq_epi16, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi16,
-            _mm_setzero_si128, _mm_sfence, _mm_stream_si128,
-        };
-        // SAFETY: SSE2 is part of x86-64, as below.
-        let (mark, mut seen) = unsafe { (_mm_set1_epi16(MARK as i16), _mm_setzero_si128()) };
+    {
+        use std::arch::x86_64::{_mm_loadu_si128, _mm_sfence, _mm_stream_si128};
         for at in (0..streamed).step_by(64) {
             // SAFETY: a whole line within both, and `to` is aligned, as the caller vouches for; SSE2 is
             // part of x86-64.
@@ -46,30 +36,16 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) -> bool {
                 _mm_stream_si128(to.add(1), line[1]);
                 _mm_stream_si128(to.add(2), line[2]);
                 _mm_stream_si128(to.add(3), line[3]);
-                let [a, b, c, d] = line.map(|words| _mm_cmpeq_epi16(words, mark));
-                let (first, second) = (_mm_or_si128(a, b), _mm_or_si128(c, d));
-                seen = _mm_or_si128(seen, _mm_or_si128(first, second));
             }
         }
         // SAFETY: orders memory, and touches none.
         unsafe { _mm_sfence() };
-        // SAFETY: as above. The highest 16 bits of each of the two words.
-        unsafe { _mm_movemask_epi8(seen) & 0xc0c0 != 0 }
-    };
+    }
     let left = length.wrapping_sub(streamed);
     // SAFETY: the rest of both, see above.
     unsafe {
         std::ptr::copy_nonoverlapping(from.add(streamed), to.add(streamed), left);
     }
-    // SAFETY: written just now.
-    let rest = unsafe { std::slice::from_raw_parts(to.add(streamed), left) };
-    marked | has_mark(rest)
-}
-
-/// Returns true if the highest 16 bits of a word are the mark.
-fn has_mark(words: &[u8]) -> bool {
-    let mark = MARK.to_le_bytes();
-    words.chunks_exact(8).any(|word| word.ends_with(&mark))
 }
 
 #[cfg(test)]
@@ -87,25 +63,6 @@ mod tests {
                 assert_eq!(to.0[..length], from[shift..shift + length]);
                 assert!(to.0[length..].iter().all(|byte| *byte == 0xee));
             }
-        }
-    }
-
-    #[test]
-    fn a_mark_is_seen_wherever_the_word_is() {
-        #[repr(align(64))]
-        struct Aligned([u8; 400]);
-        for at in (0..200).step_by(8) {
-            let mut from = [0u8; 200];
-            from[at..at + 8].copy_from_slice(&(0x1000 << 48 | 0x7fff_1234u64).to_le_bytes());
-            let mut to = Aligned([0; 400]);
-            // SAFETY: both hold 200 bytes, and `to` is aligned.
-            let is_seen = unsafe { super::copy(from.as_ptr(), to.0.as_mut_ptr(), 200) };
-            assert!(is_seen, "{at}");
-            // Other bits are no mark.
-            from[at + 7] = 0x90;
-            // SAFETY: as above.
-            let is_seen = unsafe { super::copy(from.as_ptr(), to.0.as_mut_ptr(), 200) };
-            assert!(!is_seen, "{at}");
         }
     }
 }
