@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::identity::{Moment, is_known};
+use super::identity::{CaptureEpoch, is_known};
 use super::memory::{LiveMemory, Memory, StackCopies, StackCopy};
 use super::registers::{Arch, Registers};
 use super::stack::FrameBuffer;
@@ -157,7 +157,7 @@ impl Capturer {
     ) -> Result<(Captured<'_>, Option<ImagesGuard>), StopError> {
         let known = self.stacks.of(thread);
         let copied = self.stopper.stop(thread, known, &self.budget)?;
-        let taken = Moment::now(images.set());
+        let taken = CaptureEpoch::now(images.set());
         self.registers = Registers::native(*copied.registers);
         let (base, interrupted) = copied.interrupted;
         let mut copy = StackCopies {
@@ -212,7 +212,7 @@ impl Capturer {
         self.incomplete = None;
         let before = before.filter(|progress| !progress.running)?;
         let at = Blocked::of(thread)?;
-        let (start, taken) = (now(), Moment::now(images.set()));
+        let (start, taken) = (now(), CaptureEpoch::now(images.set()));
         self.registers = Registers::new(Arch::NATIVE);
         self.registers.set_frame(at.pc, at.sp, 0);
         self.live.forget();
@@ -307,7 +307,7 @@ impl Capturer {
         images: &ImagesGuard,
         exact: bool,
     ) -> (WalkEnd, u64) {
-        let (start, taken) = (now(), Moment::now(images.set()));
+        let (start, taken) = (now(), CaptureEpoch::now(images.set()));
         self.registers = *registers;
         self.live.forget();
         let (set, live) = (images.set(), &mut self.live);
@@ -343,7 +343,7 @@ fn fill<M: Memory>(
     tasks: &mut FoundTasks,
     walk: &mut Walk<'_, M>,
     images: &ImagesGuard,
-    taken: Moment,
+    taken: CaptureEpoch,
 ) -> WalkEnd {
     tasks.clear();
     let mut left = 0usize;
@@ -370,7 +370,11 @@ fn fill<M: Memory>(
 ///
 /// A thread that leaves a library which is then unloaded, all between its stop and this look, loses
 /// those frames too: they are left out rather than given wrongly.
-fn without_gone(frames: &mut FrameBuffer, images: &ImagesGuard, taken: Moment) -> Option<WalkEnd> {
+fn without_gone(
+    frames: &mut FrameBuffer,
+    images: &ImagesGuard,
+    taken: CaptureEpoch,
+) -> Option<WalkEnd> {
     // `NO_IMAGE` needs no look either.
     let mut looked_at = [RawFrame::NO_IMAGE; 8];
     let gone = frames.frames().iter().position(|frame| {

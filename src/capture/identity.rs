@@ -1,7 +1,7 @@
 //! The identity of an image: two images at the same base, one after the other, are two. Captured frames refer to it.
 //!
 //! Listings are counted as they begin. A frame in an image that was listed before has the image's serial number. Any other
-//! frame has the count of listings begun when its stack was taken: the next listing shows the image, unless another one
+//! frame has the count of listings started when its stack was taken: the next listing shows the image, unless another one
 //! may have been there as well.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::report::{Found, RawFrame};
 const REMEMBERED: usize = 64;
 /// Beyond the serial numbers of images: a frame in no known image has this and the count of listings.
 const UNLISTED: u32 = 1 << 31;
-/// Listings begun in this process.
+/// Listings started in this process.
 static LISTINGS: AtomicU32 = AtomicU32::new(0);
 
 /// Counts a listing that begins now; returns its number.
@@ -26,19 +26,19 @@ pub(super) fn begin_listing() -> u32 {
 
 /// The moment when a stack was taken, in listings.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Moment {
+pub(super) struct CaptureEpoch {
     /// Serial numbers of the set that was known.
     serials: u32,
-    /// Listings begun.
-    begun: u32,
+    /// Listings started.
+    started: u32,
 }
 
-impl Moment {
+impl CaptureEpoch {
     /// Signal-safe.
-    pub fn now(images: &Images) -> Moment {
-        Moment {
+    pub fn now(images: &Images) -> CaptureEpoch {
+        CaptureEpoch {
             serials: images.history().serials,
-            begun: LISTINGS.load(Ordering::SeqCst),
+            started: LISTINGS.load(Ordering::SeqCst),
         }
     }
 }
@@ -92,17 +92,17 @@ impl Images {
     }
 
     /// Replaces a frame's index in this set by what identifies its image in later sets too. Signal-safe.
-    pub(super) fn identify(&self, frame: &mut RawFrame, taken: Moment) {
+    pub(super) fn identify(&self, frame: &mut RawFrame, taken: CaptureEpoch) {
         frame.image = match self.list().get(frame.image as usize) {
             Some(image) => image.serial,
-            None => UNLISTED | taken.begun,
+            None => UNLISTED | taken.started,
         };
     }
 
     /// Returns true if the frame, by its index in this set, lay in that image when its stack was taken. Signal-safe.
-    pub(super) fn is_certain(&self, frame: &RawFrame, taken: Moment) -> bool {
+    pub(super) fn is_certain(&self, frame: &RawFrame, taken: CaptureEpoch) -> bool {
         let image = self.list().get(frame.image as usize);
-        let next = taken.begun.wrapping_add(1);
+        let next = taken.started.wrapping_add(1);
         image.is_none_or(|image| image.serial <= taken.serials || image.first == next)
     }
 
@@ -118,10 +118,10 @@ impl Images {
             let here = self.list().get(self.find(at)? as usize)?;
             return (!here.is_gone()).then_some(&**here);
         }
-        let Some(begun) = frame.image.checked_sub(UNLISTED) else {
+        let Some(started) = frame.image.checked_sub(UNLISTED) else {
             return self.by_serial(frame.image);
         };
-        let next = begun.wrapping_add(1);
+        let next = started.wrapping_add(1);
         self.listed()
             .find(|image| image.first == next && image.contains(at))
     }
@@ -168,15 +168,15 @@ mod tests {
         next.expect("another set")
     }
 
-    /// A frame that is captured when `begun` listings have begun.
-    fn captured(images: &Images, begun: u32) -> RawFrame {
+    /// A frame that is captured when `started` listings have started.
+    fn captured(images: &Images, started: u32) -> RawFrame {
         let mut frame = RawFrame {
             pc: 0x1800,
             found: Found::UnwindInfo,
             image: images.find(0x1800).unwrap_or(RawFrame::NO_IMAGE),
         };
         let serials = images.history().serials;
-        images.identify(&mut frame, Moment { serials, begun });
+        images.identify(&mut frame, CaptureEpoch { serials, started });
         frame
     }
 
@@ -224,7 +224,7 @@ mod tests {
         let one = then(&none, 2, &["one"], 0);
         let before_one = captured(&none, 1);
         assert_eq!(name(&then(&none, 2, &["one"], 1), &before_one), None);
-        // A listing had begun, and may have ended before.
+        // A listing had started, and may have ended before.
         let meanwhile = captured(&none, 2);
         assert_eq!(name(&one, &meanwhile), None);
         assert_eq!(name(&then(&one, 3, &["two"], 1), &meanwhile), None);
