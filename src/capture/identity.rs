@@ -55,12 +55,12 @@ impl Images {
     pub(super) fn followed_by(
         &self,
         listing: u32,
-        list: Vec<Listed>,
+        list: Vec<ListedImage>,
         removed: u64,
     ) -> Option<Images> {
         let before = self.history();
         let known = |image: &Arc<LoadedImage>| {
-            let is_it = |listed: &Listed| matches!(listed, Listed::Known(known) if Arc::ptr_eq(known, image));
+            let is_it = |listed: &ListedImage| matches!(listed, ListedImage::Known(known) if Arc::ptr_eq(known, image));
             list.iter().any(is_it)
         };
         let left: Vec<_> = self.list().iter().filter(|image| !known(image)).collect();
@@ -69,8 +69,8 @@ impl Images {
             |image: &LoadedImage| !is_unseen && !left.iter().any(|left| left.overlaps(image));
         let mut serials = before.serials;
         let number = |listed| match listed {
-            Listed::Known(image) => image,
-            Listed::New(mut image) => {
+            ListedImage::Known(image) => image,
+            ListedImage::New(mut image) => {
                 serials = serials.wrapping_add(1);
                 image.serial = serials;
                 image.first = if is_sole(&image) { listing } else { 0 };
@@ -139,7 +139,7 @@ impl Images {
 }
 
 /// An image of a listing.
-pub(super) enum Listed {
+pub(super) enum ListedImage {
     /// One that the set before has.
     Known(Arc<LoadedImage>),
     /// Another one.
@@ -160,8 +160,8 @@ mod tests {
         let list = names.iter().map(|name| {
             let image = LoadedImage::new(*name, 0x1000, 0, 0x1000);
             match images.same_as(&image) {
-                Some(known) => Listed::Known(known.clone()),
-                None => Listed::New(Box::new(image)),
+                Some(known) => ListedImage::Known(known.clone()),
+                None => ListedImage::New(Box::new(image)),
             }
         });
         let next = images.followed_by(number, list.collect(), removed);
@@ -200,7 +200,7 @@ mod tests {
         let again = then(&three, 5, &["one"], 11);
         assert_eq!(name(&again, &in_one), Some("one"));
         assert_ne!(captured(&again, 5).image, in_one.image);
-        let same = vec![Listed::Known(again.list()[0].clone())];
+        let same = vec![ListedImage::Known(again.list()[0].clone())];
         assert!(again.followed_by(6, same, 11).is_none());
     }
 

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use super::identity::{Listed, begin_listing};
+use super::identity::{ListedImage, begin_listing};
 use super::images::Images;
 #[cfg(target_os = "linux")]
 use super::loaded_elf::loaded;
@@ -87,12 +87,12 @@ impl ImageTable {
         let images = listing.images.into_iter().map(|facts| {
             let base = facts.slide.wrapping_add(facts.svma.start);
             if let Some(held) = held(base, &facts.id) {
-                return Listed::Known(held);
+                return ListedImage::Known(held);
             }
             let image = loaded(facts);
             match before.set().same_as(&image) {
-                Some(known) => Listed::Known(known.clone()),
-                None => Listed::New(Box::new(image)),
+                Some(known) => ListedImage::Known(known.clone()),
+                None => ListedImage::New(Box::new(image)),
             }
         });
         let next = (before.set()).followed_by(number, images.collect(), listing.removed);
