@@ -24,7 +24,7 @@ use frame::FrameState;
 use labels::Labelled;
 pub(crate) use labels::{falls_in, restores_link_register};
 pub(crate) use machine::{Machine, jump_target};
-use search::{SearchEnd, Sought};
+use search::{Outcome, SearchTarget};
 pub(crate) use straight::{
     after_epilogue, any_return, beginnings, jumps, moves, moves_by_numbers, moves_with, takes_stack,
 };
@@ -154,14 +154,14 @@ impl Follower {
             (Arch::Arm64, None) => labels::entry(code),
             _ => Labelled::Function,
         };
-        let sought = Sought {
+        let target = SearchTarget {
             pc,
             behind_call,
             body,
             rows,
         };
-        let (settled, either) = match self.search(code, sought, entry) {
-            SearchEnd::Found(frame) => {
+        let (resolved, either) = match self.search(code, target, entry) {
+            Outcome::Found(frame) => {
                 let lost = frame.stored && body.is_none() && loses_stack(code, pc, frame);
                 let rule = if lost {
                     Rule::RestoredContext
@@ -174,10 +174,10 @@ impl Follower {
                 };
                 return Some((rule, RuleConfidence::Followed(frame.mark())));
             }
-            SearchEnd::Ended { settled, either } => (settled, either),
+            Outcome::Ended { resolved, either } => (resolved, either),
         };
         let block = last_block(code, pc)?;
-        let frame = match (settled, body) {
+        let frame = match (resolved, body) {
             (Some(frame), _) => frame,
             (None, Some(rule)) => FrameState::body(code.arch, rule)?,
             (None, None) => FrameState::entered(code.arch),
@@ -195,16 +195,16 @@ impl Follower {
 
     /// The frame at `pc`, as [`Follower::rule`] finds it where no table has anything.
     pub(crate) fn depth(&mut self, code: Code<'_>, pc: u64, behind_call: bool) -> Option<Depth> {
-        let sought = Sought {
+        let target = SearchTarget {
             pc,
             behind_call,
             body: None,
             rows: false,
         };
-        let (frame, followed) = match self.search(code, sought, Labelled::Function) {
-            SearchEnd::Found(frame) => (frame, true),
-            SearchEnd::Ended { settled, .. } => {
-                let frame = straight(code, settled?, last_block(code, pc)?, pc)?;
+        let (frame, followed) = match self.search(code, target, Labelled::Function) {
+            Outcome::Found(frame) => (frame, true),
+            Outcome::Ended { resolved, .. } => {
+                let frame = straight(code, resolved?, last_block(code, pc)?, pc)?;
                 (frame, false)
             }
         };
@@ -217,7 +217,7 @@ impl Follower {
 
     /// Returns true if x86_64 code takes down more than it has put up since its beginning: no whole function does.
     pub(crate) fn pops_more_than_pushed(&mut self, code: Code<'_>) -> bool {
-        let nowhere = Sought {
+        let nowhere = SearchTarget {
             pc: u64::MAX,
             behind_call: false,
             body: None,

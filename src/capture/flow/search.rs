@@ -11,7 +11,7 @@ use crate::capture::rule::Rule;
 
 /// The instruction that is searched for, and what tables have of it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sought {
+pub(super) struct SearchTarget {
     pub(super) pc: u64,
     /// True if a call returns to `pc`, so that the frame is the one at that call.
     pub(super) behind_call: bool,
@@ -23,13 +23,13 @@ pub(super) struct Sought {
 
 /// The end of a search.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum SearchEnd {
+pub(super) enum Outcome {
     /// A way leads there, with this frame.
     Found(FrameState),
     /// None does.
     Ended {
         /// The frame where such ways end: at a jump by a table, or at the first call that agrees with the body.
-        settled: Option<FrameState>,
+        resolved: Option<FrameState>,
         /// True if the body's frame may as well be the one, see [`super::RuleConfidence::Either`].
         either: bool,
     },
@@ -39,7 +39,7 @@ pub(super) enum SearchEnd {
 struct Search<'f, 'c> {
     follower: &'f mut Follower,
     code: Code<'c>,
-    sought: Sought,
+    target: SearchTarget,
     /// The instructions that are not known to be a table.
     range: Range<u64>,
     /// Bits of an address below those that count instructions.
@@ -47,7 +47,7 @@ struct Search<'f, 'c> {
     /// Count of the possible starts of jump tables in [`Follower::tables`], once they are noted; `None` within if they
     /// are too many.
     tables: Option<Option<usize>>,
-    settled: Option<FrameState>,
+    resolved: Option<FrameState>,
     either: bool,
     /// Count of the branches that wait.
     branches: usize,
@@ -59,7 +59,12 @@ struct Search<'f, 'c> {
 impl Follower {
     /// Searches the ways from the function's start, first those with few calls, since a call may never return and the
     /// code after it then belongs to another way.
-    pub(super) fn search(&mut self, code: Code<'_>, sought: Sought, entry: Labelled) -> SearchEnd {
+    pub(super) fn search(
+        &mut self,
+        code: Code<'_>,
+        target: SearchTarget,
+        entry: Labelled,
+    ) -> Outcome {
         let shift = match code.arch {
             Arch::Arm64 => 2,
             Arch::X86_64 => 0,
@@ -76,11 +81,11 @@ impl Follower {
         let search = Search {
             follower: self,
             code,
-            sought,
+            target,
             range: code.range(),
             shift,
             tables: None,
-            settled: None,
+            resolved: None,
             either: false,
             branches: 0,
             first_call: 0,
@@ -91,16 +96,16 @@ impl Follower {
 }
 
 impl<'c> Search<'_, 'c> {
-    fn run(mut self, entered: FrameState) -> SearchEnd {
+    fn run(mut self, entered: FrameState) -> Outcome {
         let mut way = Some((self.code.start, entered));
         while let Some((at, frame)) = way {
             if let Some(found) = self.follow_way(at, frame) {
-                return SearchEnd::Found(found);
+                return Outcome::Found(found);
             }
             way = self.next_way();
         }
-        SearchEnd::Ended {
-            settled: self.settled,
+        Outcome::Ended {
+            resolved: self.resolved,
             either: self.either,
         }
     }
@@ -122,9 +127,9 @@ impl<'c> Search<'_, 'c> {
     /// Follows a way to its end, or to the first instruction that was visited before. Returns the frame at the
     /// instruction that is searched for, if it comes there.
     fn follow_way(&mut self, mut at: u64, mut frame: FrameState) -> Option<FrameState> {
-        let Sought {
+        let SearchTarget {
             pc, behind_call, ..
-        } = self.sought;
+        } = self.target;
         while self.visit(at) {
             if at == pc && !behind_call {
                 return Some(frame);
@@ -133,7 +138,7 @@ impl<'c> Search<'_, 'c> {
             let is_above_entry = frame.sp().is_some_and(|sp| sp < 8);
             self.follower.too_much |= self.code.arch == Arch::X86_64 && is_above_entry;
             // Assembly that keeps the link register elsewhere need not have called on every way here.
-            if self.sought.body.is_none() {
+            if self.target.body.is_none() {
                 frame.lose_kept_link();
             }
             let behind = at.wrapping_add(length);
@@ -151,7 +156,7 @@ impl<'c> Search<'_, 'c> {
                     return None;
                 }
                 Successor::Call(_) => {
-                    self.settle(frame, false);
+                    self.resolve(frame, false);
                     if behind == pc && behind_call {
                         return Some(frame);
                     }
@@ -166,19 +171,19 @@ impl<'c> Search<'_, 'c> {
 
     /// Takes a frame at which a way ends for the one that is searched for, if it agrees with the body, or if a jump
     /// table may lead on from there.
-    fn settle(&mut self, frame: FrameState, by_table: bool) {
+    fn resolve(&mut self, frame: FrameState, by_table: bool) {
         // Rows of GCC's count from sp where that does not move.
-        let agrees = (self.sought.body)
+        let agrees = (self.target.body)
             .is_none_or(|body| frame.rule() == Some(body) || frame.rule_by_sp() == Some(body));
-        let leads_here = by_table && !frame.is_tail_call() && !self.sought.rows;
-        if leads_here || (self.settled.is_none() && agrees) {
-            self.settled = Some(frame);
+        let leads_here = by_table && !frame.is_tail_call() && !self.target.rows;
+        if leads_here || (self.resolved.is_none() && agrees) {
+            self.resolved = Some(frame);
         }
     }
 
     /// Has the targets of a jump by a table followed, if the table is in the function's own bytes.
     fn jump_by_table(&mut self, at: u64, mut frame: FrameState) {
-        self.settle(frame, true);
+        self.resolve(frame, true);
         let Some(low) = frame.table.take() else {
             return;
         };
