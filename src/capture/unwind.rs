@@ -1,11 +1,11 @@
 //! Walking a stack: from registers to the chain of callers. Signal-safe, all of this module, once an [`Unwinder`] is
 //! made.
 
-mod ahead;
 mod extended;
 mod frame;
 mod guess;
 mod kept;
+mod look_ahead;
 mod macho;
 mod restore;
 mod resume;

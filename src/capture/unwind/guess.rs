@@ -1,6 +1,6 @@
 //! Leaving code that has no unwind information.
 
-use super::ahead::{Ahead, to_return};
+use super::look_ahead::{LookAhead, to_return};
 use super::scan::{StopPlace, cfa_by_call, is_behind_call};
 use super::{Walk, end_of};
 use crate::capture::cfi;
@@ -14,7 +14,7 @@ pub(super) enum ByCode {
     /// The frame is left.
     Left,
     /// The walk stays, and the frame pointer is not this frame's.
-    LosesStack,
+    StackSwitch,
     Stays,
 }
 
@@ -51,7 +51,7 @@ impl Walk<'_, dyn Memory + '_> {
             return self.lack();
         }
         // It would be the frame pointer of a caller, which would be skipped.
-        if by_code == ByCode::LosesStack {
+        if by_code == ByCode::StackSwitch {
             return Err(WalkEnd::NoUnwindInfo);
         }
         let aligned = fp != 0 && fp % 8 == 0 && fp >= sp;
@@ -78,9 +78,9 @@ impl Walk<'_, dyn Memory + '_> {
         }
         let before = (&self.state.all(), self.state.known | self.three());
         let found = match to_return(self.images, before, &mut self.memory, &mut self.budget) {
-            Ahead::Returns(found) => found,
-            Ahead::LosesStack => return Ok(ByCode::LosesStack),
-            Ahead::Unknown => return Ok(ByCode::Stays),
+            LookAhead::Returns(found) => found,
+            LookAhead::StackSwitch => return Ok(ByCode::StackSwitch),
+            LookAhead::Unknown => return Ok(ByCode::Stays),
         };
         let Some(target) = found.target else {
             return Ok(ByCode::Stays);

@@ -176,7 +176,7 @@ pub(super) fn first_call(image: &LoadedImage, start: u64, budget: &mut u32) -> O
 
 #[cfg(test)]
 mod tests {
-    use super::super::ahead::{Ahead, Return, to_return};
+    use super::super::look_ahead::{LookAhead, Return, to_return};
     use super::*;
     use crate::capture::memory::StackCopy;
     use crate::capture::registers::Registers;
@@ -208,7 +208,7 @@ mod tests {
 
     fn found(images: &Images, at: &Registers, memory: &mut StackCopy<'_>) -> Option<Return> {
         match to_return(images, (at, !0), memory, &mut { BUDGET }) {
-            Ahead::Returns(found) => Some(found),
+            LookAhead::Returns(found) => Some(found),
             _ => None,
         }
     }

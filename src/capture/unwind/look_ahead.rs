@@ -24,11 +24,11 @@ pub(super) struct Return {
 
 /// What the code ahead does.
 #[allow(clippy::large_enum_variant, reason = "signal-safe code has no box")]
-pub(super) enum Ahead {
+pub(super) enum LookAhead {
     Returns(Return),
     /// It takes its stack pointer from a register or a place that is not known, or from another stack: the frame pointer
     /// is not its own.
-    LosesStack,
+    StackSwitch,
     Unknown,
 }
 
@@ -41,8 +41,8 @@ pub(super) fn to_return(
     (registers, known): (&Registers, u64),
     memory: &mut dyn Memory,
     budget: &mut u32,
-) -> Ahead {
-    return_ahead(images, (registers, known), memory, budget).unwrap_or(Ahead::Unknown)
+) -> LookAhead {
+    return_ahead(images, (registers, known), memory, budget).unwrap_or(LookAhead::Unknown)
 }
 
 fn return_ahead(
@@ -50,7 +50,7 @@ fn return_ahead(
     (registers, known): (&Registers, u64),
     memory: &mut dyn Memory,
     budget: &mut u32,
-) -> Option<Ahead> {
+) -> Option<LookAhead> {
     let mut at = registers.pc();
     let image = images.get(images.find(at)?)?;
     let mut machine = Machine::new(registers, known, memory);
@@ -67,7 +67,7 @@ fn return_ahead(
                 if let Some(from) = loaded_from
                     && !is_kept(before, from, machine.get(sp))
                 {
-                    return Some(Ahead::LosesStack);
+                    return Some(LookAhead::StackSwitch);
                 }
                 behind
             }
@@ -81,13 +81,13 @@ fn return_ahead(
             Successor::Return | Successor::Indirect => {
                 let (registers, known) = machine.result();
                 return Some(match machine.get(sp) {
-                    Some(slot) => Ahead::Returns(Return {
+                    Some(slot) => LookAhead::Returns(Return {
                         slot,
                         target: machine.load(slot),
                         registers,
                         known,
                     }),
-                    None => Ahead::LosesStack,
+                    None => LookAhead::StackSwitch,
                 });
             }
             Successor::Stop => return None,
