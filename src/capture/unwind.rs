@@ -116,7 +116,7 @@ impl Unwinder {
         let mut start = WalkState::new(registers, true);
         start.known = known | 1 << arch.sp() | 1 << arch.pc();
         let mut walk = self.walk_from(start, images, memory);
-        walk.way = Way::Full;
+        walk.rule_kind = RuleKind::Full;
         walk
     }
 
@@ -142,7 +142,7 @@ impl Unwinder {
             initial: start.registers,
             exact: start.exact,
             state: start,
-            way: Way::Short,
+            rule_kind: RuleKind::Short,
             again: 0,
             behind: 0,
             lacked: false,
@@ -171,7 +171,7 @@ pub struct Walk<'a, M: ?Sized> {
     here: KnownRule,
     /// The image that was looked for last, and addresses that are all in it.
     near: (Range<u64>, Option<u32>),
-    way: Way,
+    rule_kind: RuleKind,
     /// Count of restarts to follow every register.
     again: u32,
     /// Count of frames still to leave until the walk is back at the place of its restart.
@@ -194,7 +194,7 @@ pub struct Walk<'a, M: ?Sized> {
 
 /// The kind of rule by which frames are left that have a short one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum RuleKind {
     /// The short rule: of the registers that calls preserve only the frame pointer is followed.
     Short,
     /// The same, except for a frame whose frame pointer may be another frame's, see [`Walk::leave_by_row`].
@@ -260,9 +260,9 @@ impl<M: ?Sized> Walk<'_, M> {
 
     /// Returns true if a frame that has a short rule is left by its row nevertheless.
     fn takes_row(&self) -> bool {
-        match (self.way, self.here.word.frame_rule()) {
-            (Way::Full, _) => true,
-            (Way::Uncertain, Some(usual)) => {
+        match (self.rule_kind, self.here.word.frame_rule()) {
+            (RuleKind::Full, _) => true,
+            (RuleKind::Uncertain, Some(usual)) => {
                 let cfa = self.state.cfa(usual);
                 usual.base == Base::Fp && self.state.uncertain & 1 << self.arch.fp() != 0
                     || self.state.called.is_some_and(|(called, _)| called == cfa)
@@ -301,7 +301,7 @@ impl Walk<'_, dyn Memory + '_> {
             self.lower_confidence();
         }
         let is_usual = self.state.found == Found::UnwindInfo && self.state.known == self.three();
-        if is_usual && self.way == Way::Short && !self.state.exact {
+        if is_usual && self.rule_kind == RuleKind::Short && !self.state.exact {
             self.quick_until = MAX_FRAMES;
         }
         Some(self.frame())
@@ -317,7 +317,7 @@ impl Walk<'_, dyn Memory + '_> {
             has_set_mark: self.here.word.has_set_mark(),
         };
         match self.here.word.frame_rule() {
-            Some(usual) if self.way == Way::Short => self.leave_by_frame(usual)?,
+            Some(usual) if self.rule_kind == RuleKind::Short => self.leave_by_frame(usual)?,
             _ => self.leave_otherwise()?,
         }
         if without_mark(self.state.fp).is_some() {
@@ -339,7 +339,9 @@ impl Walk<'_, dyn Memory + '_> {
                 };
             }
             Rule::Frame(_) | Rule::Full => match self.leave_by_row(image) {
-                Err(Fault::UnknownRegister) if self.way != Way::Full => self.again_in_full()?,
+                Err(Fault::UnknownRegister) if self.rule_kind != RuleKind::Full => {
+                    self.again_in_full()?
+                }
                 Err(Fault::UnknownRegister) => self.lack()?,
                 Err(Fault::Bad) => return Err(WalkEnd::NoUnwindInfo),
                 Err(Fault::Missing(missing)) => return Err(end_of(missing)),
@@ -381,7 +383,7 @@ impl Walk<'_, dyn Memory + '_> {
     /// its own instructions lead to its caller. Neither is certain.
     #[cold]
     fn lower_confidence(&mut self) {
-        if self.given == 2 && self.exact && self.way == Way::Short {
+        if self.given == 2 && self.exact && self.rule_kind == RuleKind::Short {
             let before = std::mem::replace(&mut self.state, WalkState::new(&self.initial, true));
             if self.leave_by_code() != Ok(ByCode::Left) {
                 self.state = before;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::restore::{self, RestoringFrame, ReturnSlot};
 use super::scan::{StopPlace, cfa_at};
-use super::{Unwinder, Walk, WalkState, Way};
+use super::{RuleKind, Unwinder, Walk, WalkState};
 use crate::capture::cfi::{self, Cfi, Fault, FoundRow, RowOutcome};
 use crate::capture::flow::Follower;
 use crate::capture::loaded_image::LoadedImage;
@@ -171,8 +171,8 @@ impl Walk<'_, dyn Memory + '_> {
         self.state.set_all(caller.registers);
         self.state.known = caller.known;
         self.state.uncertain = caller.uncertain;
-        if self.way == Way::Short && caller.uncertain != 0 {
-            self.way = Way::Uncertain;
+        if self.rule_kind == RuleKind::Short && caller.uncertain != 0 {
+            self.rule_kind = RuleKind::Uncertain;
         }
         let arrived = self.arrive(caller.return_address, cfa, caller.found);
         if caller.installs && !has_locals {
@@ -216,8 +216,8 @@ impl Walk<'_, dyn Memory + '_> {
                 sp: self.state.sp,
             },
             state: &self.state,
-            lacking: match self.way {
-                Way::Full => !self.state.known,
+            lacking: match self.rule_kind {
+                RuleKind::Full => !self.state.known,
                 _ => 0,
             },
             lacked: &mut self.lacked,
@@ -258,7 +258,7 @@ impl Walk<'_, dyn Memory + '_> {
     /// Walks again from the start with every register, past the frame that needs them.
     #[cold]
     pub(super) fn again_in_full(&mut self) -> Result<(), WalkEnd> {
-        self.way = Way::Full;
+        self.rule_kind = RuleKind::Full;
         self.again = self.again.saturating_add(1);
         self.state = WalkState::new(&self.initial, self.exact);
         for left in (0..self.given).rev() {
@@ -272,10 +272,14 @@ impl Walk<'_, dyn Memory + '_> {
     /// Takes the short way again behind a frame that needed every register: further out they are seldom needed.
     pub(super) fn settle(&mut self) {
         let arrived = self.behind == 0 && (1..MOST_AGAIN).contains(&self.again);
-        if self.way == Way::Full && !arrived {
+        if self.rule_kind == RuleKind::Full && !arrived {
             return;
         }
         let clear = self.state.uncertain == 0 && self.state.called.is_none();
-        self.way = if clear { Way::Short } else { Way::Uncertain };
+        self.rule_kind = if clear {
+            RuleKind::Short
+        } else {
+            RuleKind::Uncertain
+        };
     }
 }
