@@ -4,11 +4,11 @@
 mod extended;
 mod frame;
 mod guess;
-mod kept;
 mod look_ahead;
 mod macho;
 mod restore;
 mod resume;
+mod return_in_register;
 mod row;
 mod rules;
 mod scan;
