@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::fingerprint::Fingerprint;
 use super::loaded_image::LoadedImage;
-use super::mark::Mark;
 use super::section::{Bytes, Section};
 use crate::platform::code_copy::CodeCopy;
 use crate::platform::images::{Contents, ImageFacts};
@@ -19,7 +19,7 @@ pub(super) fn loaded(facts: ImageFacts) -> LoadedImage {
         .with_id(facts.id)
         .with_code(facts.code.clone());
     image.main = facts.main;
-    image.mark = facts.mark.map(|(at, bytes)| Mark::new(at, &bytes));
+    image.fingerprint = facts.mark.map(|(at, bytes)| Fingerprint::new(at, &bytes));
     let segments = Segments {
         slide: facts.slide,
         contents: facts.contents,

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::cfi::Cfi;
 use super::compact::{self, Compact};
 use super::engine::Scratch;
+use super::fingerprint::Fingerprint;
 use super::flow::{self, Code};
-use super::mark::Mark;
 use super::registers::Arch;
 use super::section::Section;
 use super::starts::FunctionStarts;
@@ -36,7 +36,7 @@ pub struct LoadedImage {
     /// Hash that distinguishes it from other builds if it has no id, see `report::text_hash`.
     pub(crate) text_hash: Option<[u8; 12]>,
     /// Tells it from another image at its place, if it is an image of this process.
-    pub(super) mark: Option<Mark>,
+    pub(super) fingerprint: Option<Fingerprint>,
     /// Address of its first byte (avma).
     pub base: u64,
     /// Its address in the file (svma of the same byte).
@@ -78,7 +78,7 @@ impl LoadedImage {
             name: name.into(),
             id: Vec::new(),
             text_hash: None,
-            mark: None,
+            fingerprint: None,
             base,
             base_svma,
             size,
@@ -136,7 +136,7 @@ impl LoadedImage {
     /// Returns true if another image, or none, lies at its addresses now. Signal-safe.
     pub(crate) fn is_gone(&self) -> bool {
         // The executable stays.
-        !self.main && self.mark.is_some_and(|mark| mark.has_changed())
+        !self.main && self.fingerprint.is_some_and(|bytes| bytes.has_changed())
     }
 
     /// Returns true if both have an address in common.

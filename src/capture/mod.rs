@@ -17,6 +17,7 @@ mod compact;
 #[cfg(target_os = "linux")]
 mod elf_sections;
 mod engine;
+mod fingerprint;
 mod flow;
 mod history;
 mod identity;
@@ -25,7 +26,6 @@ mod instructions;
 #[cfg(target_os = "linux")]
 mod loaded_elf;
 mod loaded_image;
-mod mark;
 mod memory;
 mod registers;
 mod rule;

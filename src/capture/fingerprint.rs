@@ -5,17 +5,17 @@ use crate::report::crc32;
 
 /// Length and sum of bytes at an address: a build id, or the first page of code.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Mark {
+pub(crate) struct Fingerprint {
     at: u64,
     length: usize,
     sum: u32,
 }
 
-impl Mark {
+impl Fingerprint {
     /// Of `bytes`, which are at this address (avma).
     #[cfg(any(target_os = "linux", test))]
-    pub fn new(at: u64, bytes: &[u8]) -> Mark {
-        Mark {
+    pub fn new(at: u64, bytes: &[u8]) -> Fingerprint {
+        Fingerprint {
             at,
             length: bytes.len(),
             sum: crc32(0, bytes),
@@ -45,15 +45,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_has_changed_once_one_of_its_bytes_has() {
+    fn a_fingerprint_has_changed_once_one_of_its_bytes_has() {
         let mut bytes = vec![7u8; 5000];
-        let mark = Mark::new(bytes.as_ptr() as u64, &bytes[..4000]);
-        assert!(!mark.has_changed());
+        let bytes_then = Fingerprint::new(bytes.as_ptr() as u64, &bytes[..4000]);
+        assert!(!bytes_then.has_changed());
         for (place, is_compared) in [(0, true), (3999, true), (4000, false)] {
             bytes[place] = 8;
-            assert_eq!(mark.has_changed(), is_compared, "{place}");
+            assert_eq!(bytes_then.has_changed(), is_compared, "{place}");
             bytes[place] = 7;
         }
-        assert!(Mark::new(8, b"nothing is mapped there").has_changed());
+        assert!(Fingerprint::new(8, b"nothing is mapped there").has_changed());
     }
 }
