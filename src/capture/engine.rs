@@ -6,7 +6,7 @@
 //! whose entry was looked at before: those that [`super::cfi`] and [`super::compact`] call plain. Of call
 //! frame information that look has found the entry, so that framehop is shown a search table of that one alone.
 
-mod shown;
+mod section_window;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +17,7 @@ use framehop::{
     Unwinder,
 };
 
-use self::shown::{Shown, ShownBytes};
+use self::section_window::{SectionWindow, ShownBytes};
 use super::registers::Arch;
 use super::rule::{Base, Rule, RuleSource, RuleWord};
 use super::section::Section;
@@ -35,7 +35,7 @@ pub(crate) struct Scratch {
     caches: Caches,
     /// Whatever call frame information is shown to it.
     entries: Engine,
-    shown: Shown,
+    shown: SectionWindow,
 }
 
 struct Caches {
@@ -156,7 +156,7 @@ impl Engine {
 impl Scratch {
     /// Reserves the memory. Not signal-safe.
     pub(crate) fn new() -> Scratch {
-        let (shown, section, header) = Shown::new();
+        let (shown, section, header) = SectionWindow::new();
         let at_section = Some(SHOWN..SHOWN.saturating_add(u64::from(u32::MAX)));
         let entries = Engine::of(ExplicitModuleSectionInfo {
             base_svma: SHOWN_BASE,

@@ -13,15 +13,15 @@ pub(super) enum ShownBytes {
     /// Bytes of an image.
     Own(Bytes),
     /// The section that is shown.
-    Section(Arc<Window>),
+    Section(Arc<WindowWords>),
     /// The search table that is shown.
-    Header(Arc<Window>),
+    Header(Arc<WindowWords>),
 }
 
 /// The section and table that are shown; only [`ShownBytes`] reads them.
-pub(super) struct Shown(Arc<Window>);
+pub(super) struct SectionWindow(Arc<WindowWords>);
 
-pub(super) struct Window {
+pub(super) struct WindowWords {
     section: AtomicPtr<u8>,
     length: AtomicUsize,
     header: [AtomicU32; 5],
@@ -31,24 +31,24 @@ pub(super) struct Window {
 /// section's address and the table's entries in 4 signed bytes, relative to the header, and the count in 4 bytes.
 const HEADER: u32 = u32::from_le_bytes([1, 0x3b, 0x03, 0x3b]);
 
-impl Shown {
+impl SectionWindow {
     /// Nothing, and what framehop is given of it: the section, and the search table. Not signal-safe.
-    pub(super) fn new() -> (Shown, ShownBytes, ShownBytes) {
+    pub(super) fn new() -> (SectionWindow, ShownBytes, ShownBytes) {
         // The section at 0 from here, and one entry, of a function that may begin anywhere.
         let words = [HEADER, 0, 1, 1 << 31, 0];
-        let window = Arc::new(Window {
+        let window = Arc::new(WindowWords {
             section: AtomicPtr::new(ptr::null_mut()),
             length: AtomicUsize::new(0),
             header: words.map(|word| AtomicU32::new(word.to_le())),
         });
         let section = ShownBytes::Section(window.clone());
         let header = ShownBytes::Header(window.clone());
-        (Shown(window), section, header)
+        (SectionWindow(window), section, header)
     }
 
     /// Shows a section and the entry at an offset of it while something runs. Signal-safe.
     pub(super) fn during<T>(&mut self, section: &[u8], entry: i32, work: impl FnOnce() -> T) -> T {
-        let Shown(window) = self;
+        let SectionWindow(window) = self;
         window.header[4].store(entry.cast_unsigned().to_le(), Relaxed);
         window.section.store(section.as_ptr().cast_mut(), Relaxed);
         window.length.store(section.len(), Relaxed);
@@ -75,13 +75,13 @@ impl Deref for ShownBytes {
                 if length == 0 {
                     return &[];
                 }
-                // SAFETY: `Shown::during` borrows the section while its length is set, and nothing that
+                // SAFETY: `SectionWindow::during` borrows the section while its length is set, and nothing that
                 // is read from it outlives the question that is asked meanwhile.
                 unsafe { std::slice::from_raw_parts(window.section.load(Relaxed), length) }
             }
             ShownBytes::Header(window) => {
                 let header = &window.header;
-                // SAFETY: the words' own bytes, which `Shown::during` changes before something runs that reads
+                // SAFETY: the words' own bytes, which `SectionWindow::during` changes before something runs that reads
                 // them, and not while it does.
                 unsafe { std::slice::from_raw_parts(header.as_ptr().cast(), size_of_val(header)) }
             }
