@@ -3,6 +3,7 @@
 
 mod extended;
 mod frame;
+mod frame_layout;
 mod guess;
 mod look_ahead;
 mod macho;
@@ -11,7 +12,6 @@ mod resume;
 mod return_in_register;
 mod row;
 mod rules;
-mod scan;
 mod state;
 
 use std::ops::Range;
@@ -147,7 +147,7 @@ impl Unwinder {
             behind: 0,
             lacked: false,
             links: 0,
-            budget: scan::BUDGET,
+            budget: frame_layout::BUDGET,
             given: 0,
             quick_until: 0,
             task: None,

@@ -1,7 +1,7 @@
 //! Leaving code that has no unwind information.
 
+use super::frame_layout::{StopPlace, cfa_by_call, is_behind_call};
 use super::look_ahead::{LookAhead, to_return};
-use super::scan::{StopPlace, cfa_by_call, is_behind_call};
 use super::{Walk, end_of};
 use crate::capture::cfi;
 use crate::capture::memory::Memory;

@@ -1,6 +1,6 @@
 //! The place of a function's return address by its instructions until it returns (x86_64).
 
-use super::scan::instruction;
+use super::frame_layout::instruction;
 use crate::capture::flow::Machine;
 use crate::capture::images::Images;
 use crate::capture::instructions::Successor;

@@ -9,7 +9,7 @@
 //! Source: `struct _Unwind_Context`, `uw_init_context` and `uw_install_context` of GCC's
 //! libgcc/unwind-dw2.c.
 
-use super::scan::{first_call, is_behind_call};
+use super::frame_layout::{first_call, is_behind_call};
 use crate::capture::images::Images;
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::capture::memory::StackCopy;
     use crate::capture::tests::{bytes_of, image};
-    use crate::capture::unwind::scan::BUDGET;
+    use crate::capture::unwind::frame_layout::BUDGET;
 
     const SP: u64 = 0x7000;
     const CFA: u64 = SP + 8 * 64;

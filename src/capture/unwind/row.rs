@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use super::frame_layout::{StopPlace, cfa_at};
 use super::restore::{self, RestoringFrame, ReturnSlot};
-use super::scan::{StopPlace, cfa_at};
 use super::{RuleKind, Unwinder, Walk, WalkState};
 use crate::capture::cfi::{self, Cfi, Fault, FoundRow, RowOutcome};
 use crate::capture::flow::Follower;

@@ -4,8 +4,8 @@
 //! own (LuaJIT, GHC) enter it by assembly whose one row holds behind its prologue. On the way in and out it leads
 //! anywhere, at times behind a call in known code.
 
+use super::frame_layout::is_behind_call;
 use super::guess::ByCode;
-use super::scan::is_behind_call;
 use super::{Unwinder, Walk};
 use crate::capture::flow::{self, Code};
 use crate::capture::instructions::LONGEST;
