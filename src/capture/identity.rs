@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::history::History;
 use super::images::Images;
+use super::listing_history::ListingHistory;
 use super::loaded_image::LoadedImage;
 use crate::report::{Found, RawFrame};
 
@@ -84,7 +84,7 @@ impl Images {
         let mut gone = before.gone.clone();
         gone.extend(left.iter().map(|image| Arc::new(image.remembered())));
         gone.drain(..gone.len().saturating_sub(REMEMBERED));
-        Some(Images::from_shared(list).with_history(History {
+        Some(Images::from_shared(list).with_history(ListingHistory {
             removed,
             serials,
             gone,

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::history::History;
+use super::listing_history::ListingHistory;
 use super::loaded_image::LoadedImage;
 
 /// A set of images, found by address. Looking things up in it is signal-safe; making it is not.
@@ -23,7 +23,7 @@ pub struct Images {
     ranges: Vec<(u64, u64, u32)>,
     generation: u64,
     pointer_mask: u64,
-    history: History,
+    history: ListingHistory,
 }
 
 impl Images {
@@ -52,7 +52,7 @@ impl Images {
             pointer_mask: u64::MAX
                 .checked_shr(top.leading_zeros())
                 .unwrap_or(u64::MAX),
-            history: History::NONE,
+            history: ListingHistory::NONE,
         }
     }
 
@@ -63,18 +63,18 @@ impl Images {
             ranges: Vec::new(),
             generation: 0,
             pointer_mask: u64::MAX,
-            history: History::NONE,
+            history: ListingHistory::NONE,
         }
     }
 
     /// As the set of a listing of this process.
-    pub(super) fn with_history(mut self, history: History) -> Images {
+    pub(super) fn with_history(mut self, history: ListingHistory) -> Images {
         self.history = history;
         self
     }
 
     /// The listings up to this set.
-    pub(super) fn history(&self) -> &History {
+    pub(super) fn history(&self) -> &ListingHistory {
         &self.history
     }
 

@@ -19,10 +19,10 @@ mod elf_sections;
 mod engine;
 mod fingerprint;
 mod flow;
-mod history;
 mod identity;
 mod images;
 mod instructions;
+mod listing_history;
 #[cfg(target_os = "linux")]
 mod loaded_elf;
 mod loaded_image;

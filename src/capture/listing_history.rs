@@ -6,7 +6,7 @@ use super::loaded_image::LoadedImage;
 
 /// Counts up to a listing of this process, and the images that are not in it any more.
 #[derive(Debug)]
-pub(super) struct History {
+pub(super) struct ListingHistory {
     /// Number of images that the loader had removed.
     pub removed: u64,
     /// Serial numbers assigned.
@@ -15,9 +15,9 @@ pub(super) struct History {
     pub gone: Vec<Arc<LoadedImage>>,
 }
 
-impl History {
+impl ListingHistory {
     /// Without any listing.
-    pub const NONE: History = History {
+    pub const NONE: ListingHistory = ListingHistory {
         removed: 0,
         serials: 0,
         gone: Vec::new(),
