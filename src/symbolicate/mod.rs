@@ -53,7 +53,6 @@ mod image_files;
 pub mod import;
 mod kept;
 mod keys;
-#[path = "name/mod.rs"]
 mod names;
 mod pc;
 mod recorded;

@@ -23,7 +23,9 @@
 //!
 //! - **Form.** [`SwiftName::simplified`] is the form that Xcode, lldb and Apple's crash texts show, and which is closest to the
 //!   source: `Loader.refresh()`, `closure #1 in openScreen(_:)`, `specialized Store.read(_:)`. The reference for it is Swift's own
-//!   demangler (`swift-demangle -simplified`). The grammar is that of Swift's `docs/ABI/Mangling.rst`.
+//!   demangler (`swift-demangle -simplified`), which leaves out two things that are here: the labels of a subscript before the name
+//!   of its accessor (`Grid.subscript(row:).getter`), and that the compiler merged several functions (`merged Cart.total()`). The
+//!   grammar is that of Swift's `docs/ABI/Mangling.rst`.
 //! - **Whole or nothing.** A name that is damaged, or that refers to the program's memory (symbolic references), gives `None`. No
 //!   name is shortened or guessed.
 //! - **Bounds.** Names are untrusted input. Nodes, text and time of a name are at most a small multiple of its length, its text is

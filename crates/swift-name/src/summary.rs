@@ -35,6 +35,8 @@ pub struct Summary {
     pub function: Option<String>,
     /// True if the compiler made a version for certain types or arguments.
     pub is_specialized: bool,
+    /// True for code into which the compiler merged several functions: the name is of one of these.
+    pub is_merged: bool,
     /// True for code that does nothing but lead to the function.
     pub is_thunk: bool,
     /// True for the part of an async function after an `await`.
@@ -70,7 +72,10 @@ fn subject(tree: &Tree, root: Id, found: &mut Summary) -> Option<Id> {
                     match tree.kind(*child) {
                         Kind::Specialization => found.is_specialized = true,
                         Kind::AsyncPart => found.is_async_part = true,
-                        Kind::Attribute(words) => found.is_thunk |= words.starts_with('@'),
+                        Kind::Attribute(words) => {
+                            found.is_thunk |= words.starts_with('@');
+                            found.is_merged |= words == "merged ";
+                        }
                         // Data, though it has a function's name.
                         Kind::Outlined(_) | Kind::BridgedMethod => return None,
                         _ => (),

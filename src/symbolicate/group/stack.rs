@@ -126,12 +126,12 @@ fn outermost(report: &Symbolicated, stack: &Stack) -> Vec<Arc<str>> {
         !blamed.frame.is_some_and(is_part)
     };
     let frames = || sought(report, stack).filter(is_whole);
-    // Where nothing but throwing is known, that.
-    let any_other = frames().any(|frame| !frame.is_throw());
-    let frames = frames().filter(|frame| !any_other || !frame.is_throw());
+    // Where nothing is known but throwing, and code that may be of one of several functions, that.
+    let counts = |frame: &Blamed<'_>| frame.frame.is_none_or(|frame| name(frame).counts());
+    let any_other = frames().any(|frame| counts(&frame));
+    let frames = frames().filter(|frame| !any_other || counts(frame));
     let owned = |frame: Blamed<'_>| owner(report, frame.physical, frame.frame);
-    let mut all = Vec::with_capacity(2 * stack.frames.len());
-    all.extend(frames.map(|frame| (frame, owned(frame))));
+    let mut all: Vec<_> = frames.map(|frame| (frame, owned(frame))).collect();
     all.reverse();
     let levels: [&[Owner]; 2] = [&[Owner::App], &[Owner::App, Owner::Library]];
     let mut levels = levels

@@ -20,7 +20,8 @@ impl Parser<'_> {
             b'O' => self.tree.leaf(Kind::Attribute("@nonobjc ")),
             b'D' => self.tree.leaf(Kind::Attribute("dynamic ")),
             b'd' => self.tree.leaf(Kind::Attribute("super ")),
-            b'E' | b'F' | b'm' | b'X' | b'x' | b'I' => self.tree.leaf(Kind::Attribute("")),
+            b'm' => self.tree.leaf(Kind::Attribute("merged ")),
+            b'E' | b'F' | b'X' | b'x' | b'I' => self.tree.leaf(Kind::Attribute("")),
             b'a' | b'A' => self.tree.leaf(Kind::PartialApply),
             b'Y' | b'Q' => {
                 let part = self.index_node()?;

@@ -212,12 +212,32 @@ impl Printer<'_> {
                 }
             } else {
                 self.put(style.word)?;
+                self.print_subscript_labels(entity, style)?;
             }
             if self.out.len() != start && !extra.is_empty() {
                 self.put(".")?;
             }
         }
         self.put(extra)
+    }
+
+    /// The labels of a subscript before the name of its accessor, where it has any: `subscript(row:).getter`.
+    fn print_subscript_labels(&mut self, entity: Id, style: &Style) -> Option<()> {
+        let tree = self.tree;
+        let is_label = |label: &Id| tree.kind(*label) == Kind::Identifier;
+        let labels = tree.child_of(entity, Kind::LabelList);
+        let labels = labels.filter(|labels| tree.children(*labels).iter().any(is_label));
+        if style.types != Types::Variable || labels.is_none() {
+            return Some(());
+        }
+        let mut function = self.child(tree.child_of(entity, Kind::Type)?, 0)?;
+        if tree.kind(function) == Kind::DependentGeneric {
+            function = self.child(self.child(function, 1)?, 0)?;
+        }
+        match tree.child_of(function, Kind::Arguments) {
+            Some(arguments) => self.print_arguments(labels, arguments),
+            None => Some(()),
+        }
     }
 
     fn print_labels(

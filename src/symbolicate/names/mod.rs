@@ -36,6 +36,8 @@ pub(crate) struct Name {
     pub says_nothing: bool,
     /// True for a function that does nothing but throw or abort.
     pub is_throw: bool,
+    /// True for code into which the compiler merged several functions: the name is of one of these.
+    is_merged: bool,
     /// Whose code it is in the app's image, if no source file is known.
     pub owner: Owner,
 }
@@ -56,9 +58,14 @@ pub(crate) fn name(frame: &SourceFrame) -> Arc<Name> {
 }
 
 impl Name {
+    /// Returns true if the function counts in keys of groups.
+    pub(crate) fn counts(&self) -> bool {
+        !self.is_throw && !self.is_merged
+    }
+
     /// Parses a name as the file has it, and the function's demangled name.
     fn parse(text: &str, function: Option<&Arc<str>>) -> Name {
-        let code = code::of_name(text);
+        let (code, is_merged) = code::of_name(text);
         let printed = function.map_or(text, |function| function);
         let own = plain::without_clones(printed);
         let (plain, is_entry, says_nothing): (Arc<str>, bool, bool) = match &code {
@@ -84,7 +91,58 @@ impl Name {
             plain,
             is_entry,
             says_nothing,
+            is_merged,
             owner: owner::of_name(own),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Arc<Name> {
+        name(&SourceFrame::named(text, &demangle::demangle(text)))
+    }
+
+    /// In a static C program: `abort` calls a clone of a function of libc.
+    #[test]
+    fn names_are_found_in_lists_without_compilers_suffixes() {
+        for suffix in [
+            "",
+            ".constprop.0",
+            ".isra.0",
+            ".part.0.cold",
+            ".lto_priv.0",
+            ".llvm.98",
+        ] {
+            let throw = parsed(&format!("__pthread_kill_implementation{suffix}"));
+            assert!(throw.is_throw, "{suffix}");
+            assert_eq!(&*throw.plain, "__pthread_kill_implementation");
+            let language = parsed(&format!("rust_begin_unwind{suffix}"));
+            assert_eq!(language.owner, Owner::Language, "{suffix}");
+            let method = parsed(&format!("_ZN4till3payEi{suffix}"));
+            assert_eq!(&*method.plain, "till::pay", "{suffix}");
+        }
+    }
+
+    #[test]
+    fn a_frame_that_is_not_mangled_has_the_scopes_of_its_debug_information() {
+        let frames = [("pay", "till::pay(int)"), ("pay", "shop::pay(int)")];
+        for (mangled, function) in frames {
+            let found = name(&SourceFrame::named(mangled, function));
+            assert_eq!(&*found.plain, function.strip_suffix("(int)").unwrap());
+        }
+    }
+
+    #[test]
+    fn merged_code_and_labels_of_subscripts_show() {
+        assert!(parsed("$s4main5loadAyySiFTm").is_merged);
+        assert!(parsed("merged loadA(_:)").is_merged);
+        assert!(!parsed("$s4main5loadAyySiF").is_merged);
+        let subscripts = ["$s4main4GridV3rowS2i_tcig", "$s4main4GridV6columnS2i_tcig"];
+        let [row, column] = subscripts.map(|name| parsed(name).plain.clone());
+        assert_eq!(&*row, "Grid.subscript(row:).getter");
+        assert_eq!(&*column, "Grid.subscript(column:).getter");
     }
 }

@@ -37,14 +37,15 @@ pub(crate) fn holder_of_closure(function: &str) -> Option<&str> {
     function.strip_prefix("closure in ")
 }
 
-/// Returns the kind of a function with this name, mangled or simplified.
-pub(super) fn of_name(name: &str) -> Code {
+/// Returns the kind of a function with this name, mangled or simplified, and true if the compiler merged several functions into it.
+pub(super) fn of_name(name: &str) -> (Code, bool) {
     if let Some(reason) = reason(name) {
-        return Code::Pseudo(reason.into());
+        return (Code::Pseudo(reason.into()), false);
     }
     let summary = SwiftName::parse(name).map(|parsed| parsed.summary());
     let summary = summary.or_else(|| swift_text::summary(name));
-    summary.map_or(Code::Other, of_summary)
+    let is_merged = summary.as_ref().is_some_and(|summary| summary.is_merged);
+    (summary.map_or(Code::Other, of_summary), is_merged)
 }
 
 /// Functions of Swift's library that end the program, without labels.
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     fn of(name: &str) -> Code {
-        of_name(name)
+        of_name(name).0
     }
 
     fn swift(function: &str) -> Code {

@@ -53,6 +53,7 @@ pub(crate) fn summary(text: &str) -> Option<Summary> {
     while let Some((before, is_thunk)) = BEFORE.iter().find(|(before, _)| rest.starts_with(before))
     {
         found.is_specialized |= *before == "specialized ";
+        found.is_merged |= *before == "merged ";
         found.is_thunk |= is_thunk;
         rest = &rest[before.len()..];
     }
