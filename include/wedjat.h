@@ -373,7 +373,7 @@ typedef struct {
  */
 typedef struct {
   /*
-   Number of the install it belongs to.
+   Number of the install it belongs to; 0 is an error: it does nothing.
    */
   uint32_t install;
 } wedjat_heartbeat;
@@ -602,8 +602,9 @@ void wedjat_end(wedjat_heartbeat heartbeat);
 /*
  Watches the calling thread too, until `wedjat_unwatch_thread` or its end. Reports of its stalls have `name`, cut after 64
  bytes. A stall is `strikes` (0: 5) times `stall_timeout_ms` (0: 50) without a beat; the watch begins with the first beat.
- Returns the thread's heartbeat. It does nothing where the thread is not watched: it is already, `monitor` or `name` is
- null, or 256 threads are (`refused_threads` counts these).
+ Returns the thread's heartbeat. On error its `install` is 0: the thread is watched already, as the one that installed the
+ monitor is (use `wedjat_get_heartbeat` there); 256 threads are (`refused_threads` counts these); `monitor` or `name` is
+ null; or memory ran out.
  */
 wedjat_heartbeat wedjat_watch_thread(const wedjat_monitor *monitor,
                                      const char *name,

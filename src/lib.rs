@@ -141,7 +141,7 @@ mod pages {
     #[doc = include_str!("../README.md")]
     struct Readme;
     #[doc = include_str!("../docs/install.md")]
-    struct Install;
+    #[doc = include_str!("../docs/loops.md")]
     #[doc = include_str!("../docs/tuning.md")]
-    struct Tuning;
+    struct Pages;
 }

@@ -307,6 +307,7 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
         writer
             .section(&StallEndView {
                 duration: end.duration,
+                at_least: end.at_least,
                 how: &end.how,
                 class: end.class.as_deref(),
                 reason: end.reason.as_deref(),

@@ -34,7 +34,7 @@ impl wedjat_monitor {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wedjat_heartbeat {
-    /// Number of the install it belongs to.
+    /// Number of the install it belongs to; 0 is an error: it does nothing.
     pub install: u32,
 }
 
@@ -154,8 +154,9 @@ pub extern "C" fn wedjat_end(heartbeat: wedjat_heartbeat) {
 
 /// Watches the calling thread too, until `wedjat_unwatch_thread` or its end. Reports of its stalls have `name`, cut after 64
 /// bytes. A stall is `strikes` (0: 5) times `stall_timeout_ms` (0: 50) without a beat; the watch begins with the first beat.
-/// Returns the thread's heartbeat. It does nothing where the thread is not watched: it is already, `monitor` or `name` is
-/// null, or 256 threads are (`refused_threads` counts these).
+/// Returns the thread's heartbeat. On error its `install` is 0: the thread is watched already, as the one that installed the
+/// monitor is (use `wedjat_get_heartbeat` there); 256 threads are (`refused_threads` counts these); `monitor` or `name` is
+/// null; or memory ran out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_watch_thread(
     monitor: *const wedjat_monitor,

@@ -74,7 +74,7 @@ impl MonitorBuilder {
     }
 
     /// Sets the folder of the reports to the one that the system has for the state of `app`:
-    /// `$XDG_STATE_HOME/APP/reports` on Linux (`~/.local/state/APP/reports` without that variable),
+    /// `$XDG_STATE_HOME/APP/reports` on Linux (`~/.local/state/APP/reports` without that variable, or if it is a relative path),
     /// `~/Library/Application Support/APP/reports` on Apple platforms. [`Monitor::directory`](crate::Monitor::directory)
     /// returns it.
     ///

@@ -166,7 +166,6 @@ pub(crate) fn watch_for_c(name: &str, is_pool: bool, stall: Stall) -> Option<Hea
 /// # let dir = std::env::temp_dir().join(format!("wedjat-enter-{}", std::process::id()));
 /// # let monitor = wedjat::Monitor::builder("MyApp", "1").directory(&dir).install()?;
 /// use wedjat::{Stall, threads};
-/// // tokio: `.on_thread_start(…)`, `.on_thread_unpark(threads::begin)`, `.on_thread_park(threads::end)`
 /// let worker = std::thread::spawn(|| {
 ///     threads::enter("worker", Stall::default());
 ///     threads::begin();

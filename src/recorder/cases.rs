@@ -110,8 +110,7 @@ impl Cases {
     /// The case of the present thread, which gets one if there is one free and no stall waits for it. A stall that is certain
     /// (`is_stalled`) takes that of a thread that only may be in one.
     pub fn wanted(&mut self, is_stalled: bool) -> Option<&mut Case> {
-        let index = self.place(is_stalled)?;
-        self.claim(index, is_stalled)
+        self.claim(self.place(is_stalled)?, is_stalled)
     }
 
     /// Keeps the present thread's stall, which found no place.

@@ -282,6 +282,7 @@ impl Watcher for StallRecorder {
                 let cause = case.cause.line().filter(|_| waits(&end.info));
                 let view = StallEndView {
                     duration: end.info.lasted,
+                    at_least: end.info.at_least,
                     how: end.how.as_str(),
                     class: Some(end.info.class.as_str()),
                     reason: cause.or(never_beat(&end.info)),

@@ -81,8 +81,7 @@ pub(crate) fn origin(bytes: &[u8]) -> Option<Origin> {
     let kind = sections.last(Event::KIND).map(|event| {
         let word = event.raw(bytes, "type");
         let known = |kind: &EventKind| kind.as_str().as_bytes() == word;
-        let kind = EventKind::ALL.iter().copied().find(known);
-        kind.unwrap_or(EventKind::Other)
+        (EventKind::ALL.iter().copied().find(known)).unwrap_or(EventKind::Other)
     });
     Some(Origin {
         launch: id("launch"),

@@ -88,8 +88,12 @@ impl Heartbeat {
         registry::index_of(self.state) == 0
     }
 
-    /// Ends the watch of its thread, unless that is the thread that installed the monitor.
+    /// Ends the watch of its thread, the calling one, unless that is the thread that installed the monitor. The thread goes on: a
+    /// turn is over.
     pub(crate) fn leave(self) {
+        if self.is_installed() && !self.is_main() && self.state.beat().depth() != 0 {
+            self.state.report(Beat::paused);
+        }
         Registry.leave(self.state, self.install);
     }
 

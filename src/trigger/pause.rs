@@ -76,7 +76,8 @@ fn own_or_served() -> Option<Heartbeat> {
 
 /// Begins a pause of the calling thread, for a dialog or a toolkit's loop that runs within a turn. A stall in progress ends, and
 /// no new one begins until the guard is dropped. The turns from before the pause then continue, and their time counts from
-/// there.
+/// there; not those of a member of a pool ([`enter`](crate::threads::enter)), which may have left its loop: it rests until its
+/// next turn.
 ///
 /// Turns that begin within the pause are watched: freezes of a dialog with turns of its own are reported. Pauses nest. Before
 /// the first beat, a pause ends the launch. Does nothing on a thread that is not watched.

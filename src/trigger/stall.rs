@@ -8,12 +8,14 @@
 //! time-out too long). An episode of `timeout × strikes` is a stall: one long freeze as well as several
 //! short ones, one stall each. From the second slow turn on, the watchdog requests to be woken at each
 //! beat, so that the turns of an episode are measured exactly; a turn shorter than `timeout`, or a rest
-//! of a tenth of it, breaks the episode.
+//! of a tenth of it, breaks the episode. A report's duration runs from the observation that saw the first turn, or from the beat
+//! that woke the watchdog: it is never longer than the truth.
 //!
 //! Time that the thread could not have used is not counted: when the observation itself came late (the
 //! machine slept, the process was stopped, the watchdog had no CPU), only what the thread's own
-//! CPU clock shows is; and none while a debugger holds it or while a nested run loop waits for
-//! events. An episode that is no stall only because of that is *dropped*, with the reason.
+//! CPU clock shows is, or that it has not run at all (a stop makes it run); and none while a
+//! debugger holds it or while a nested run loop waits for events. An episode that is no stall only
+//! because of that is *dropped*, with the reason.
 //!
 //! Before the first beat nothing shows whether the thread works or waits for its first event. It works
 //! while it uses the CPU, and while it waits for a disk or for a lock that another thread holds; whatever

@@ -103,9 +103,6 @@ impl Drop for Watchdog {
     }
 }
 
-/// A watcher takes at most so long, nanoseconds; if it was longer, something else held this thread.
-const WATCHER_TAKES: u64 = 300_000_000;
-
 /// The state of the watchdog's thread.
 struct Observer {
     heartbeat: &'static HeartbeatState,
@@ -122,7 +119,7 @@ impl Observer {
         // A callback may drop the monitor on this very thread: `stop` is checked before the wait, which would take the next
         // watchdog's wake-up.
         while !self.stop.load(Ordering::SeqCst) {
-            self.wait(&mut own);
+            let due = self.wait(&mut own);
             if self.stop.load(Ordering::SeqCst) {
                 break;
             }
@@ -137,32 +134,29 @@ impl Observer {
                 watcher.more_threads();
             }
             let from = clock::monotonic();
-            self.observe(from, &mut own);
+            self.observe(from, own.since(from, due));
             self.act(&mut watcher);
             watcher.observed(from);
             self.seats.retain(|seat| !seat.has_left());
-            // Time spent in the watcher is no stop of the process: it may wait at length for a thread that sleeps
-            // uninterruptibly.
-            own.kept(clock::monotonic().saturating_sub(from).min(WATCHER_TAKES));
         }
-        own.begin_round();
-        let asleep = clock::asleep();
+        let (lag, asleep) = (own.since(clock::monotonic(), None), clock::asleep());
         for seat in &mut self.seats {
-            seat.give_up(&mut own, asleep);
+            seat.give_up(lag, asleep);
         }
         self.act(&mut watcher);
     }
 
-    /// Waits until the next seat is due, or a beat or a call wakes it.
-    fn wait(&mut self, own: &mut OwnDelay<impl Fn() -> u64>) {
+    /// Waits until the next seat is due, or a beat or a call wakes it. Returns when that was due.
+    fn wait(&mut self, own: &mut OwnDelay<impl Fn() -> u64>) -> Option<u64> {
         if let Some(main) = self.seats.first_mut().filter(|seat| seat.is_main()) {
             let due = self.pinger.due(main.next().due, clock::monotonic());
             main.is_due_by(due);
         }
-        let due = schedule::earliest(self.seats.iter().map(|seat| seat.next().due));
+        let due = self.seats.iter().filter_map(|seat| seat.next().due).min();
         let threads = self.seats.iter().filter(|seat| seat.next().wake_on_beat);
         let threads = threads.map(|seat| (seat.state(), seat.last_beat()));
-        self.heartbeat.listen(threads, due, || own.settled());
+        self.heartbeat.listen(threads, due, || own.sleeps());
+        due
     }
 
     /// Takes in the threads that have joined and beaten since; returns true if there are such.
@@ -187,11 +181,10 @@ impl Observer {
     }
 
     /// Observes each thread that is due. None is acted on before all are seen: a pool is counted as it is at one moment.
-    fn observe(&mut self, now: u64, own: &mut OwnDelay<impl Fn() -> u64>) {
-        own.begin_round();
+    fn observe(&mut self, now: u64, lag: u64) {
         let asleep = clock::asleep();
         for seat in self.seats.iter_mut().filter(|seat| seat.is_due(now)) {
-            seat.observe(own, asleep);
+            seat.observe(lag, asleep);
         }
     }
 

@@ -13,6 +13,8 @@ mod crowded;
 #[cfg(target_os = "linux")]
 mod false_alarms;
 mod fleet;
+#[cfg(target_os = "linux")]
+mod leaving;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod locks;
 #[cfg(target_os = "linux")]

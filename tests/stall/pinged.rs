@@ -23,7 +23,7 @@ struct Pinging {
     /// The last look, and the last at which the loop rested.
     looked: u64,
     rested: Option<u64>,
-    own_delay: u64,
+    lag: u64,
     /// The watchdog waits for a CPU for less than this at each wake-up.
     starved: u64,
     random: Random,
@@ -40,7 +40,7 @@ impl Pinging {
             launched: true,
             ..Observation::default()
         };
-        let mut detector = Detector::resting(&Stall::default(), first);
+        let mut detector = Detector::new(&Stall::default(), first);
         Pinging {
             handlers,
             now: 0,
@@ -52,7 +52,7 @@ impl Pinging {
             last: Pinged::default(),
             looked: 0,
             rested: None,
-            own_delay: 0,
+            lag: 0,
             starved,
             random: Random(seed),
             lengths: Vec::new(),
@@ -84,7 +84,7 @@ impl Pinging {
                 most => self.random.between(0, most),
             };
             let due = wake.unwrap().max(self.now + 1_000);
-            self.own_delay += waits;
+            self.lag += waits;
             self.now = due + waits;
             self.round(due);
         }
@@ -105,7 +105,7 @@ impl Pinging {
             beat: self.beat,
             cpu: self.cpu(0, self.now),
             delay: Some(0),
-            own_delay: Some(self.own_delay),
+            lag: std::mem::take(&mut self.lag),
             launched: true,
             pinged: Some(self.last),
             ..Observation::default()

@@ -85,7 +85,9 @@ pub struct Simulation {
     now: u64,
     cpu: u64,
     delay: u64,
-    own_delay: u64,
+    /// The watchdog's waits for a CPU since its last observation.
+    lag: u64,
+    woke: Option<u64>,
     waits: Waits,
     launched: bool,
     /// Time for which the detector planned the next observation.
@@ -115,7 +117,8 @@ impl Simulation {
             now: start,
             cpu: 0,
             delay: 0,
-            own_delay: 0,
+            lag: 0,
+            woke: None,
             waits: Waits::Nothing,
             launched: false,
             planned: None,
@@ -161,7 +164,7 @@ impl Simulation {
                     watchdog,
                 } => {
                     self.delay += thread[0];
-                    self.own_delay += watchdog[0];
+                    self.lag += watchdog[0];
                     self.stop(time, watchdog[1]);
                     self.pass(thread[1], false);
                     // The kernel counts a wait when it is over.
@@ -175,9 +178,11 @@ impl Simulation {
     /// Stops; the watchdog then waits for a CPU.
     fn stop(&mut self, time: u64, waits: u64) {
         self.now += time;
+        // Each thread runs in order to stop.
+        self.cpu += 20_000;
         let due = self.now + waits + 50_000;
         if self.due.is_some_and(|missed| missed < due) {
-            self.own_delay += waits;
+            self.lag += waits;
             self.due = Some(due);
         }
     }
@@ -209,7 +214,7 @@ impl Simulation {
         if let (1.., Some(due)) = (self.starved, &mut self.due) {
             let waits = self.random.between(0, self.starved);
             *due += waits;
-            self.own_delay += waits;
+            self.lag += waits;
         }
     }
 
@@ -218,6 +223,7 @@ impl Simulation {
         self.beat = beat;
         if self.wake_on_beat {
             self.wake_on_beat = false;
+            self.woke = Some(self.now);
             self.outcome.rings += 1;
             let at = self.now + 10_000;
             if self.due.is_none_or(|due| due > at) {
@@ -232,13 +238,13 @@ impl Simulation {
         while let Some(due) = self.due.filter(|&due| due <= until) {
             self.cpu += if busy { due - self.now } else { 0 };
             self.now = due;
-            self.observe();
+            self.observe(busy);
         }
         self.cpu += if busy { until - self.now } else { 0 };
         self.now = until;
     }
 
-    fn observe(&mut self) {
+    fn observe(&mut self, busy: bool) {
         self.outcome.looks += 1;
         let is_modal = self.beat.nested() && self.waits == Waits::Event;
         let observation = Observation {
@@ -248,7 +254,9 @@ impl Simulation {
             beat: self.beat,
             cpu: self.cpu,
             delay: Some(self.delay),
-            own_delay: Some(self.own_delay),
+            lag: std::mem::take(&mut self.lag),
+            woke: self.woke,
+            sleeps: Some(!busy),
             held: if is_modal { Held::Modal } else { Held::No },
             waits: self.waits,
             launched: self.launched,

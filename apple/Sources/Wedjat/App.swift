@@ -18,7 +18,7 @@ nonisolated enum App {
       let owner = Bundle.main.bundleIdentifier ?? ProcessInfo.processInfo.processName
       return (support ?? home).appendingPathComponent(owner).appendingPathComponent("Wedjat")
     #else
-      let state = ProcessInfo.processInfo.environment["XDG_STATE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
+      let state = path("XDG_STATE_HOME")
       let folder = state.map { URL(fileURLWithPath: $0) } ?? home.appendingPathComponent(".local/state")
       return folder.appendingPathComponent(ProcessInfo.processInfo.processName).appendingPathComponent("reports")
     #endif
@@ -33,7 +33,19 @@ nonisolated enum App {
     #endif
   }
 
-  private static var home: URL { URL(fileURLWithPath: NSHomeDirectory()) }
+  /// As the recorder in C and Rust has it: `HOME` before the user's entry in the list of users, which `NSHomeDirectory` reads.
+  private static var home: URL {
+    #if canImport(Darwin)
+      URL(fileURLWithPath: NSHomeDirectory())
+    #else
+      URL(fileURLWithPath: path("HOME") ?? NSHomeDirectory())
+    #endif
+  }
+
+  /// A variable that has an absolute path; a relative one would depend on the current folder, and is ignored.
+  private static func path(_ variable: String) -> String? {
+    ProcessInfo.processInfo.environment[variable].flatMap { $0.hasPrefix("/") ? $0 : nil }
+  }
 
   private static func text(_ key: String) -> String? {
     (Bundle.main.object(forInfoDictionaryKey: key) as? String).flatMap { $0.isEmpty ? nil : $0 }

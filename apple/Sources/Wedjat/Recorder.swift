@@ -78,6 +78,7 @@ public nonisolated final class Recorder: Sendable {
   /// The folder of reports if none is given.
   ///
   /// On Apple platforms `Wedjat` in a folder of the bundle's name in Application Support; the install keeps it out of
-  /// backups. Elsewhere `reports` in a folder of the program's name in `$XDG_STATE_HOME` or `~/.local/state`.
+  /// backups. Elsewhere `reports` in a folder of the program's name in `$XDG_STATE_HOME`, if that is an absolute path,
+  /// or `$HOME/.local/state`.
   public static var defaultDirectory: URL { App.directory }
 }

@@ -24,6 +24,8 @@ public nonisolated struct RecorderError: LocalizedError, CustomStringConvertible
     case notInstalled
     /// A report or stacks could not be written.
     case notRecorded
+    /// The thread is watched already, 256 threads are, or no recorder is installed.
+    case notWatched
   }
   /// The kind of the error.
   public let code: Code

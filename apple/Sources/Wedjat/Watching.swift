@@ -47,9 +47,12 @@ nonisolated extension Recorder {
   /// - Parameters:
   ///   - timeout: Time without a beat that makes one strike, in seconds.
   ///   - strikes: Strikes in a row that make a stall.
-  /// - Returns: The thread's heartbeat. It does nothing where the thread is not watched: it is already, or 256 threads are.
-  public func watchThread(named name: String, timeout: TimeInterval = 0.05, strikes: Int = 5) -> Heartbeat {
-    Heartbeat(beat: monitor.use { wedjat_watch_thread($0, name, milliseconds(timeout), count32(strikes)) })
+  /// - Returns: The thread's heartbeat.
+  /// - Throws: ``RecorderError`` if the thread is watched already, as the one that installed the recorder is, or 256 threads are.
+  public func watchThread(named name: String, timeout: TimeInterval = 0.05, strikes: Int = 5) throws(RecorderError)
+    -> Heartbeat
+  {
+    try watched(monitor.use { wedjat_watch_thread($0, name, milliseconds(timeout), count32(strikes)) })
   }
 
   /// Watches the calling thread as ``watchThread(named:timeout:strikes:)`` does, as a member of the pool `name`.
@@ -60,9 +63,22 @@ nonisolated extension Recorder {
   /// - Parameters:
   ///   - timeout: Time without a beat that makes one strike, in seconds.
   ///   - strikes: Strikes in a row that make a stall.
-  /// - Returns: The thread's heartbeat. It does nothing where the thread is not watched: it is already, or 256 threads are.
-  public func enterPool(named name: String, timeout: TimeInterval = 0.05, strikes: Int = 5) -> Heartbeat {
-    Heartbeat(beat: monitor.use { wedjat_enter($0, name, milliseconds(timeout), count32(strikes)) })
+  /// - Returns: The thread's heartbeat.
+  /// - Throws: ``RecorderError`` if the thread is watched already, as the one that installed the recorder is, or 256 threads are.
+  public func enterPool(named name: String, timeout: TimeInterval = 0.05, strikes: Int = 5) throws(RecorderError)
+    -> Heartbeat
+  {
+    try watched(monitor.use { wedjat_enter($0, name, milliseconds(timeout), count32(strikes)) })
+  }
+
+  private func watched(_ beat: wedjat_heartbeat) throws(RecorderError) -> Heartbeat {
+    guard beat.install != 0 else {
+      throw RecorderError(
+        .notWatched,
+        "This thread is watched already (use Recorder.heartbeat on the one that installed the recorder), 256 threads are, or no recorder is installed."
+      )
+    }
+    return Heartbeat(beat: beat)
   }
 
   /// Ends the watch that ``watchThread(named:timeout:strikes:)`` or ``enterPool(named:timeout:strikes:)`` began on the calling

@@ -1,4 +1,4 @@
-//! tokio, multi-thread runtime: each worker enters a pool, and its turn is from when it unparks to when it parks.
+//! tokio, multi-thread runtime: each worker enters a pool, and each poll of a task is a turn.
 //!
 //! A task that computes for long, or blocks, keeps its worker from all others. The report is about that worker, and says how
 //! many of the pool's threads were in a stall and at rest. `--freeze` shows it.
@@ -16,13 +16,9 @@ fn main() {
         .worker_threads(2)
         .enable_time()
         .on_thread_start(|| threads::enter("tokio", Stall::default()))
-        .on_thread_unpark(threads::begin)
-        .on_thread_park(threads::end)
         .build()
         .expect("a runtime");
-    // A worker that always has work never parks. Where that may be, leave the two hooks out, and spawn
-    // `threads::polls(handle(name))`.
-    let tasks = ["catalogue", "basket"].map(|name| runtime.spawn(handle(name)));
+    let tasks = ["catalogue", "basket"].map(|name| runtime.spawn(threads::polls(handle(name))));
     runtime.block_on(async {
         for task in tasks {
             task.await.expect("a task");

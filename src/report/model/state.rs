@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Extra, Value, ValueView};
 use crate::report::wire::fields::{
-    As, Maybe, Nanos, breadcrumbs, extra, gauges, lenient, marks, pairs,
+    As, Maybe, Nanos, breadcrumbs, extra, flag, gauges, lenient, marks, pairs,
 };
 
 section! {
@@ -134,6 +134,10 @@ section! {
         /// *always; ns*
         #[serde(with = "As::<Nanos>")]
         duration: Duration,
+        /// True if the stall may have lasted longer: its start was not seen, or it is not certain that all of its time counts.
+        /// *else `false`*
+        #[serde(with = "flag")]
+        at_least: bool,
         /// `recovered`, `uninstalled`, `thread_ended`; of slow frames `reported`; in reports of other tools `reported` or
         /// `unknown`.
         /// *always*

@@ -212,7 +212,14 @@ pub(super) fn lasted(report: &Report) -> Option<String> {
     let is_stall = |event: &Event| event.kind == EventKind::Stall;
     match &report.stall_end {
         Some(end) if end.duration.is_zero() => Some(end.how.clone()),
-        Some(end) => Some(format!("{} ({})", duration(nanos(end.duration)), end.how)),
+        Some(end) => {
+            let least = if end.at_least { "≥ " } else { "" };
+            Some(format!(
+                "{least}{} ({})",
+                duration(nanos(end.duration)),
+                end.how
+            ))
+        }
         None if report.event.as_ref().is_some_and(is_stall) => {
             Some("unknown: the report ends before the stall does".into())
         }

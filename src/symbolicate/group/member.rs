@@ -183,7 +183,7 @@ fn lasted(report: &Report) -> (Duration, bool) {
         return (Duration::ZERO, false);
     }
     match &report.stall_end {
-        Some(end) => (end.duration, false),
+        Some(end) => (end.duration, end.at_least),
         None => {
             let samples = report.samples.iter().map(|sample| sample.at);
             (samples.max().unwrap_or_default(), true)

@@ -224,6 +224,7 @@ impl Registry {
             members.all.push(None);
         }
         let heart = state.join();
+        state.is_in_pool.store(is_pool.into(), Ordering::Relaxed);
         if let Some(slot) = members.all.get_mut(index) {
             *slot = Some(WatchedMember {
                 name,

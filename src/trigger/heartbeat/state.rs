@@ -46,7 +46,7 @@ impl Beat {
 
     /// At rest, whatever has begun.
     #[must_use]
-    const fn paused(self) -> Beat {
+    pub(super) const fn paused(self) -> Beat {
         Beat((self.0.wrapping_add(Self::ONE) | Self::ENDED) & !Self::DEPTH)
     }
 
@@ -105,6 +105,12 @@ pub struct HeartbeatState {
     pub(super) owner: AtomicU64,
     /// The depths at which the thread has paused, the last one lowest, a byte each: its highest bit is set.
     pub(super) paused: AtomicU64,
+    /// 1 for a member of a pool.
+    pub(super) is_in_pool: AtomicU32,
+    /// The last beat of the install before.
+    final_beat: AtomicU64,
+    /// Time of the last beat that woke the watchdog, monotonic, nanoseconds; 0 for none.
+    pub(crate) woke: AtomicU64,
     /// Count of the beats of other threads.
     pub(super) strays: AtomicU64,
     /// 1 once the app has reported that its launch is over.
@@ -146,6 +152,9 @@ impl HeartbeatState {
             install: AtomicU32::new(0),
             owner: AtomicU64::new(0),
             paused: AtomicU64::new(0),
+            is_in_pool: AtomicU32::new(0),
+            final_beat: AtomicU64::new(0),
+            woke: AtomicU64::new(0),
             strays: AtomicU64::new(0),
             launched: AtomicU32::new(0),
             own_time: OwnTime::new(),
@@ -175,6 +184,9 @@ impl HeartbeatState {
             install: AtomicU32::new(0),
             owner: AtomicU64::new(0),
             paused: AtomicU64::new(0),
+            is_in_pool: AtomicU32::new(0),
+            final_beat: AtomicU64::new(0),
+            woke: AtomicU64::new(0),
             strays: AtomicU64::new(0),
             launched: AtomicU32::new(0),
             own_time: OwnTime::new(),
@@ -196,7 +208,10 @@ impl HeartbeatState {
     pub fn install(&'static self) -> Heartbeat {
         let install = self.uninstall();
         self.wake_request.store(0, Ordering::SeqCst);
+        self.final_beat.store(self.beat().0, Ordering::SeqCst);
         self.beat.store(0, Ordering::SeqCst);
+        self.woke.store(0, Ordering::SeqCst);
+        self.is_in_pool.store(0, Ordering::SeqCst);
         self.owner.store(thread_pointer(), Ordering::SeqCst);
         self.paused.store(0, Ordering::SeqCst);
         self.strays.store(0, Ordering::SeqCst);
@@ -232,6 +247,18 @@ impl HeartbeatState {
         (install % 2 == 1).then_some(install)
     }
 
+    /// The last beat of this install, which is over; `None` if two others have had the state since.
+    pub fn final_beat(&self, install: u32) -> Option<Beat> {
+        let since = || self.install.load(Ordering::SeqCst).wrapping_sub(install) & INSTALLS;
+        let (own, before) = (self.beat(), Beat(self.final_beat.load(Ordering::SeqCst)));
+        // Each uninstall adds 1, and each install after it 3.
+        match since() {
+            1 => Some(own),
+            4 | 5 => Some(before),
+            _ => None,
+        }
+    }
+
     /// Returns true on the watched thread. No call, no system call.
     #[inline]
     pub(super) fn is_own(&self) -> bool {
@@ -260,9 +287,12 @@ impl HeartbeatState {
     }
 
     /// Rests until [`HeartbeatState::resume`], whatever turns have begun. Call it on the watched thread. Pauses may nest; the
-    /// depths of the last eight are kept.
+    /// depths of the last eight are kept. The turns of a member of a pool are over: it may leave its loop in the pause.
     pub(super) fn pause(&self) {
-        let depth = self.beat().depth().min(PAUSED - 1) | PAUSED;
+        let depth = match self.is_in_pool.load(Ordering::Relaxed) {
+            0 => self.beat().depth().min(PAUSED - 1) | PAUSED,
+            _ => PAUSED,
+        };
         let outer = self.paused.load(Ordering::Relaxed) << 8;
         self.paused.store(outer | depth, Ordering::SeqCst);
         self.report(Beat::paused);
@@ -314,7 +344,7 @@ impl HeartbeatState {
 
     /// Stores a beat, then reads the request, without a fence between the two: see [`SETTLES`].
     #[inline]
-    fn report(&self, next: impl FnOnce(Beat) -> Beat) {
+    pub(super) fn report(&self, next: impl FnOnce(Beat) -> Beat) {
         let beat = next(Beat(self.beat.load(Ordering::Relaxed)));
         let load = || self.wake_request.load(Ordering::Relaxed);
         // The model's store leaves the processor behind the load, but before a wait of that time is over.
@@ -334,6 +364,7 @@ impl HeartbeatState {
     #[cold]
     fn wake_listener(&self) {
         if self.wake_request.swap(0, Ordering::SeqCst) != 0 {
+            self.woke.store(clock::monotonic(), Ordering::Release);
             self.wake();
         }
     }

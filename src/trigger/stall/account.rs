@@ -11,6 +11,9 @@ use crate::trigger::heartbeat::Beat;
 /// The clocks of an observation are read within so much time, nanoseconds; a sleep is longer.
 const BETWEEN_CLOCKS: u64 = 10_000_000;
 
+/// True where a thread runs in order to stop. Apple's kernel suspends it as it is.
+const SHOWS_STOPS: bool = cfg!(target_os = "linux");
+
 /// The process was stopped, if for this part of the time by which the watchdog is late, one in so many, both threads neither
 /// worked nor waited for a CPU. Below it, something else may have kept the watchdog, as a page that was read.
 const STOP_OF: u64 = 4;
@@ -39,11 +42,6 @@ impl Detector {
         }
     }
 
-    /// Returns how long the watchdog was ready to run but had no CPU since the last observation, nanoseconds.
-    pub(super) fn had_no_cpu(&self, observation: &Observation) -> u64 {
-        grown(observation.own_delay, self.last.own_delay)
-    }
-
     /// Returns true if so much passed since this observation was due that it may hide a rest, or a stop of the process.
     pub(super) fn is_late(&self, observation: &Observation, now: u64) -> bool {
         now.saturating_sub(observation.due) > self.timeout / 2
@@ -59,9 +57,12 @@ impl Detector {
         same: bool,
     ) {
         let used = observation.cpu.saturating_sub(self.last.cpu);
+        let delay = grown(observation.delay, self.last.delay);
+        // A stop makes each thread run, if only to stop.
+        let stood = SHOWS_STOPS && same && observation.sleeps == Some(true) && used == 0;
         // The two clocks are read one after the other.
         let slept = observation.boot.saturating_sub(self.last.boot);
-        let slept = slept.saturating_sub(interval.saturating_add(BETWEEN_CLOCKS));
+        let slept = slept.saturating_sub((now - self.last.now).saturating_add(BETWEEN_CLOCKS));
         let stopped = if observation.traced {
             Reason::Debugger
         } else {
@@ -71,13 +72,12 @@ impl Detector {
             (interval, stopped)
         } else if observation.held == Held::Recorder {
             (interval, Reason::Recorder)
-        } else if self.is_late(observation, now) {
+        } else if self.is_late(observation, now) && !stood {
             let late = now.saturating_sub(observation.due).min(interval);
-            let waited = self.had_no_cpu(observation).min(late);
+            let waited = observation.lag.min(late);
             if same {
                 // Only the watchdog was late: a beat that stood still all the time is a freeze even so. The process was
                 // stopped for as long as neither it waited for a CPU nor the thread worked or did.
-                let delay = grown(observation.delay, self.last.delay);
                 let worked = used.saturating_sub(interval - late);
                 let active = used.saturating_add(delay).saturating_sub(interval - late);
                 let at_rest = late.saturating_sub(waited.max(active));
@@ -99,13 +99,16 @@ impl Detector {
             (0, Reason::Late)
         };
         episode.counted = episode.counted.saturating_add(interval - lost);
+        if observation.sleeps.or(self.last.sleeps) != Some(false) {
+            episode.slept += (interval - lost).saturating_sub(used.saturating_add(delay));
+        }
         episode.add(reason, lost);
         // The monotonic clock has left the machine's sleep out already.
         episode.add(Reason::Sleep, slept);
     }
 
     pub(super) fn info(&self, episode: &Episode, observation: &Observation, now: u64) -> StallInfo {
-        let start = episode.from.midpoint(episode.first);
+        let start = episode.first;
         // The monotonic clock leaves the machine's sleep out by itself; and if only the watchdog was
         // late, the thread's time went on.
         let lost: u64 = [Reason::Debugger, Reason::Background, Reason::Recorder]
@@ -113,24 +116,22 @@ impl Detector {
             .map(|&reason| episode.not_counted[reason as usize])
             .sum();
         let lasted = now.saturating_sub(start).saturating_sub(lost);
-        // Its start is known to within one time-out.
-        let least = if episode.stalled {
-            self.limit(episode)
-        } else {
-            0
-        };
-        let lasted = lasted.max(least);
+        let guessed = [Reason::Background, Reason::Late].map(|at| episode.not_counted[at as usize]);
         // The thread is idle again at the end, and its clocks are not read any more.
         let cpu = observation
             .cpu
             .max(self.last.cpu)
             .saturating_sub(episode.cpu);
         let delay = grown(observation.delay.or(self.last.delay), episode.delay);
+        // The kernel counts a wait for a CPU when it is over.
+        let waited = lasted
+            .saturating_sub(cpu.saturating_add(episode.slept))
+            .max(delay);
         let class = if episode.launch {
             Class::Launch
-        } else if cpu >= lasted / 2 || cpu > delay && cpu >= lasted / 3 {
+        } else if cpu >= lasted / 2 || cpu > waited && cpu >= lasted / 3 {
             Class::Busy
-        } else if delay >= lasted / 2 || delay > cpu && cpu + delay >= lasted / 2 {
+        } else if waited >= lasted / 2 || waited > cpu && cpu + waited >= lasted / 2 {
             Class::Starved
         } else {
             Class::Blocked
@@ -140,6 +141,7 @@ impl Detector {
             thread: 0,
             start: Duration::from_nanos(start),
             lasted: Duration::from_nanos(lasted),
+            at_least: episode.from < start || guessed != [0, 0],
             class,
             turns: episode.turns,
             never_beat: observation.beat == Beat::NONE,

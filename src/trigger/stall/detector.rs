@@ -21,15 +21,13 @@ pub struct Detector {
     pub(super) last: Observation,
     /// Time at which the thread was last seen to work; its rest is measured from here.
     pub(super) active: u64,
-    /// True while the watchdog sleeps until it is woken.
-    pub(super) asleep: bool,
     pub(super) episode: Option<Episode>,
     /// Time for which nested run loops have waited within the outermost turn, nanoseconds.
     modal: u64,
 }
 
 impl Detector {
-    /// Begins with the observation that was made at the install.
+    /// Begins with the observation that was made at the install; or, of a thread whose launch is over, before its first beat.
     pub fn new(stall: &Stall, observation: Observation) -> Detector {
         let threshold = nanos(stall.threshold());
         let mut detector = Detector {
@@ -40,21 +38,12 @@ impl Detector {
             observations: 0,
             last: observation,
             active: observation.now,
-            asleep: false,
             episode: None,
             modal: 0,
         };
-        detector.episode = Some(Episode {
-            first: observation.now,
-            ..detector.episode_from(&observation, observation.now, true)
-        });
-        detector
-    }
-
-    /// Begins with a thread that was at rest until its first beat, just before this observation.
-    pub fn resting(stall: &Stall, observation: Observation) -> Detector {
-        let mut detector = Detector::new(stall, observation);
-        detector.episode = None;
+        if !observation.launched {
+            detector.episode = Some(detector.episode_from(&observation, observation.now, true));
+        }
         detector
     }
 
@@ -75,6 +64,7 @@ impl Detector {
 
     /// Takes one observation, and returns what to do and when to observe again.
     pub fn observe(&mut self, observation: &Observation) -> (Decision, Next) {
+        let observation = &self.as_of_beat(*observation);
         if observation.held == Held::Ended {
             // Nothing is left to watch.
             let nothing = Next {
@@ -109,10 +99,26 @@ impl Detector {
                 .max(self.last.boot.saturating_add(interval)),
             cpu: observation.cpu.max(self.last.cpu),
             delay: observation.delay.or(self.last.delay),
-            own_delay: observation.own_delay.or(self.last.own_delay),
+            sleeps: observation.sleeps.or(self.last.sleeps),
             ..*observation
         };
         (decision, self.next(now, due))
+    }
+
+    /// An observation that a beat woke was due at that beat, however late it came. If the thread rests since, it is one of the
+    /// beat's time.
+    fn as_of_beat(&self, mut observation: Observation) -> Observation {
+        let steps = observation.beat.since(self.last.beat);
+        let woke = observation.woke.map(|at| at.min(observation.now));
+        observation.woke = woke.filter(|at| steps > 0 && *at > self.last.now);
+        if let Some(at) = observation.woke {
+            observation.due = observation.due.min(at);
+            if steps == 1 && observation.beat.idle() {
+                observation.boot = observation.boot.saturating_sub(observation.now - at);
+                observation.now = at;
+            }
+        }
+        observation
     }
 
     /// Counts the time for which a nested run loop has waited; a turn that took long for that alone is no stall.
@@ -143,10 +149,15 @@ impl Detector {
     fn give_up(&mut self, observation: &Observation, how: How) -> Decision {
         let now = observation.now.max(self.last.now);
         match self.episode.take() {
-            Some(episode) if episode.stalled => Decision::Ended(StallEndInfo {
-                info: self.info(&episode, observation, now),
-                how,
-            }),
+            Some(episode) if episode.stalled => {
+                // The turn may have been over before.
+                let beats = observation.beat != self.last.beat;
+                let over = episode.idle.or(beats.then_some(now));
+                Decision::Ended(StallEndInfo {
+                    info: self.info(&episode, observation, over.unwrap_or(now)),
+                    how: over.map_or(how, |_| How::Recovered),
+                })
+            }
             Some(episode) if episode.missed => Decision::Forget,
             _ => Decision::Nothing,
         }
@@ -161,15 +172,16 @@ impl Detector {
             return self.lasts(episode, observation, now, 0);
         }
         // A turn has begun since the last observation; how long ago is known only where its begin woke the watchdog.
-        let unseen = self.had_no_cpu(observation).min(now - self.last.now);
-        let woken = self.asleep && steps == 1;
-        let from = if woken {
-            now - unseen
-        } else {
-            self.last.now.max(now.saturating_sub(self.timeout))
-        };
+        let begun = observation.woke.filter(|_| steps == 1);
+        let from = begun.unwrap_or(self.last.now.max(now.saturating_sub(self.timeout)));
         let mut episode = self.episode_from(observation, from, false);
-        if !woken {
+        if begun.is_some() {
+            (episode.first, episode.counted) = (from, 0);
+            self.count(&mut episode, observation, now, now - from, true);
+            // The machine slept before the turn.
+            episode.not_counted[Reason::Sleep as usize] = 0;
+        } else {
+            let unseen = observation.lag.min(now - self.last.now);
             episode.add(Reason::Late, unseen);
         }
         if observation.rests() {
@@ -374,6 +386,7 @@ impl Detector {
             let is_slow = episode.idle.is_none() && seen + self.tolerance() >= self.timeout;
             let slow_end = episode.slow_end.filter(|_| !is_slow);
             let end = slow_end.map_or(end, |slow| slow.min(end));
+            let end = observation.woke.map_or(end, |woke| woke.min(end));
             let info = self.info(&episode, observation, end);
             return Decision::Ended(StallEndInfo {
                 info,
@@ -422,10 +435,7 @@ impl Detector {
         let mut episode = self.episode_from(observation, from, false);
         if self.is_late(observation, now) {
             // The turn that runs may have begun any time before.
-            episode.add(
-                Reason::Late,
-                self.had_no_cpu(observation).min(from - self.last.now),
-            );
+            episode.add(Reason::Late, observation.lag.min(from - self.last.now));
         }
         self.episode = Some(episode);
         decision
@@ -451,6 +461,7 @@ impl Detector {
             planned: u64::MAX,
             idle: None,
             counted: observation.now.saturating_sub(from),
+            slept: 0,
             not_counted: [0; Reason::ALL.len()],
             missed: false,
             stalled: false,

@@ -18,7 +18,6 @@ impl Detector {
     /// Returns the time of the next observation, and if the next beat wakes the watchdog.
     pub(super) fn next(&mut self, now: u64, due: u64) -> Next {
         let tolerance = self.tolerance();
-        self.asleep = false;
         // The next on the grid of time-outs; from now on if this observation came far off it.
         let on_grid = due.saturating_add(self.timeout);
         let mut at = if on_grid > now {
@@ -31,10 +30,10 @@ impl Detector {
         let Some(episode) = &mut self.episode else {
             // A ping begins on the watchdog's own thread.
             let rests = now.saturating_sub(self.active) >= REST_AFTER;
-            self.asleep = rests || self.last.pinged.is_some();
+            let asleep = rests || self.last.pinged.is_some();
             return Next {
-                due: (!self.asleep).then_some(at),
-                wake_on_beat: self.asleep,
+                due: (!asleep).then_some(at),
+                wake_on_beat: asleep,
             };
         };
         if let Some(since) = episode.rests {

@@ -7,7 +7,7 @@ use super::outcome::Reason;
 pub(super) struct Episode {
     /// No later than this it was all well.
     pub(super) from: u64,
-    /// No later than this it had begun.
+    /// No later than this it had begun; a report has its duration from here.
     pub(super) first: u64,
     /// CPU and delay at its first observation.
     pub(super) cpu: u64,
@@ -27,6 +27,8 @@ pub(super) struct Episode {
     /// Time since which the thread is idle between two turns of the episode.
     pub(super) idle: Option<u64>,
     pub(super) counted: u64,
+    /// Counted time in which the thread slept in the kernel.
+    pub(super) slept: u64,
     pub(super) not_counted: [u64; Reason::ALL.len()],
     pub(super) missed: bool,
     pub(super) stalled: bool,

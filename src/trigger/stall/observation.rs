@@ -19,8 +19,12 @@ pub struct Observation {
     pub cpu: u64,
     /// Time for which the watched thread was ready to run but had no CPU; needed only while it hardly beats.
     pub delay: Option<u64>,
-    /// `delay` of the watchdog's own thread.
-    pub own_delay: Option<u64>,
+    /// Time for which the watchdog's own thread was ready to run but had no CPU, just before this observation.
+    pub lag: u64,
+    /// Time of the last beat that woke the watchdog, if there was one.
+    pub woke: Option<u64>,
+    /// True if the watched thread sleeps in the kernel, false if it runs or is ready to; `None` while that is not read.
+    pub sleeps: Option<bool>,
     /// True if a tracer is attached to the watched thread.
     pub traced: bool,
     /// A good reason that keeps the watched thread from working.

@@ -42,10 +42,12 @@ words! {
 pub struct StallInfo {
     /// The system's id of the thread that it is about.
     pub thread: u64,
-    /// Monotonic clock at its start; to within one time-out.
+    /// Monotonic clock at its start; at most one time-out late.
     pub start: Duration,
-    /// Duration so far, without time that is not counted.
+    /// Duration so far, without time that is not counted. It is never longer than the truth.
     pub lasted: Duration,
+    /// True if it may have lasted longer: its start was not seen, or some of its time may not count.
+    pub at_least: bool,
     /// Its kind so far.
     pub class: Class,
     /// Count of turns so far; 1 for one long freeze.

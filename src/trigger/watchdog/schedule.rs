@@ -1,10 +1,5 @@
 //! The times at which the watchdog wakes for several threads: one wake-up serves all that would be due soon. Pure.
 
-/// The earliest of these times; `None`: only when it is woken.
-pub(super) fn earliest(due: impl Iterator<Item = Option<u64>>) -> Option<u64> {
-    due.flatten().min()
-}
-
 /// Returns true if a thread that is due at `due`, and is observed each `timeout`, is observed at `now` already. A thread
 /// that another one's wake-up finds within half a time-out of its own time takes over that time: so all threads of one
 /// time-out come to share their wake-ups.
@@ -26,7 +21,7 @@ mod tests {
         let mut seen = due.clone();
         let (mut woken, mut longest) = (0, 0.0_f64);
         loop {
-            let now = earliest(due.iter().map(|due| Some(*due))).unwrap();
+            let now = *due.iter().min().unwrap();
             // The first tenth of a second is for finding each other.
             if now > 1_100 * MS {
                 return (woken, longest);
@@ -60,11 +55,5 @@ mod tests {
     fn each_thread_is_observed_by_its_own_time_out() {
         let (woken, longest) = second_of(&[50 * MS, 1_000 * MS, 200 * MS, 50 * MS]);
         assert!(woken <= 21 && longest <= 1.0, "{woken} {longest}");
-    }
-
-    #[test]
-    fn without_a_time_it_sleeps() {
-        assert_eq!(earliest([None, None].into_iter()), None);
-        assert_eq!(earliest([None, Some(3), Some(2)].into_iter()), Some(2));
     }
 }

@@ -1,6 +1,7 @@
 //! One watched thread, as the watchdog's thread sees it: its observations and its detector.
 
-use super::own_delay::OwnDelay;
+use std::sync::atomic::Ordering;
+
 use super::schedule;
 use super::watcher::Subject;
 use crate::platform::{Thread, clock};
@@ -34,72 +35,49 @@ pub(super) struct Seat {
     has_left: bool,
 }
 
-/// The first observation of a thread, now.
-fn first_of(watched: &WatchedThread) -> Observation {
-    let (boot, now) = (clock::boottime(), clock::monotonic());
-    Observation {
-        now,
-        due: now,
-        boot,
-        cpu: watched.cpu(),
-        ..Observation::default()
-    }
-}
-
 impl Seat {
     /// The thread that installed, at its launch.
     pub fn main(state: &'static HeartbeatState, thread: Thread, stall: &Stall) -> Seat {
-        let watched = WatchedThread::new(thread);
-        let first = Observation {
-            delay: Some(watched.gauge().delay()),
-            ..first_of(&watched)
-        };
-        let (beat, detector) = (state.beat(), Detector::new(stall, first));
-        Seat::new((state, beat), watched, stall, detector)
+        Seat::new((0, state, None), WatchedThread::new(thread), stall)
     }
 
     /// Another thread, which was at rest until its first beat, just now.
     pub fn member(index: usize, state: &'static HeartbeatState, member: WatchedMember) -> Seat {
-        let watched = WatchedThread::fixed(member.thread);
-        let first = Observation {
-            launched: true,
-            ..first_of(&watched)
-        };
-        let detector = Detector::resting(&member.stall, first);
-        Seat {
-            index,
-            essential: member.stall.essential,
-            ..Seat::new((state, Beat::NONE), watched, &member.stall, detector)
-        }
-        .with(member)
+        let (watched, stall) = (WatchedThread::fixed(member.thread), member.stall);
+        Seat::new((index, state, Some(member)), watched, &stall)
     }
 
     fn new(
-        (state, last): (&'static HeartbeatState, Beat),
+        (index, state, member): (usize, &'static HeartbeatState, Option<WatchedMember>),
         watched: WatchedThread,
         stall: &Stall,
-        mut detector: Detector,
     ) -> Seat {
+        let (boot, now) = (clock::boottime(), clock::monotonic());
+        let first = Observation {
+            now,
+            due: now,
+            boot,
+            cpu: watched.cpu(),
+            delay: Some(watched.gauge().delay()),
+            launched: member.is_some(),
+            ..Observation::default()
+        };
+        let mut detector = Detector::new(stall, first);
         Seat {
-            index: 0,
+            index,
             state,
-            member: None,
-            essential: true,
+            essential: member.is_none() || stall.essential,
             timeout: nanos(stall.timeout),
             watched,
             own_time: state.own_time.seen(),
             next: detector.first(),
             detector,
-            last,
+            last: member.as_ref().map_or(state.beat(), |_| Beat::NONE),
+            member,
             pinged: None,
             decision: Decision::Nothing,
             has_left: false,
         }
-    }
-
-    fn with(mut self, member: WatchedMember) -> Seat {
-        self.member = Some(member);
-        self
     }
 
     pub fn is_main(&self) -> bool {
@@ -191,13 +169,16 @@ impl Seat {
         (decision != Decision::Nothing).then_some(decision)
     }
 
-    /// Observes the thread. The machine has been `asleep` for so long since it started, nanoseconds.
-    pub fn observe(&mut self, own: &mut OwnDelay<impl Fn() -> u64>, asleep: u64) {
-        let mut observation = self.look(own, asleep);
+    /// Observes the thread. The watchdog had no CPU for `lag` just before, and the machine has been `asleep` for so long since it
+    /// started, nanoseconds.
+    pub fn observe(&mut self, lag: u64, asleep: u64) {
+        let mut observation = self.look(lag, asleep);
         if self.is_gone() {
             // Another thread may have its state by now.
+            let install = self.member.as_ref().map_or(0, |member| member.install);
             observation.held = Held::Ended;
-            observation.beat = self.last;
+            observation.beat = self.state.final_beat(install).unwrap_or(self.last);
+            observation.woke = None;
         }
         if let (Held::Ended, Some(member)) = (observation.held, &self.member) {
             // It may have ended without its destructors.
@@ -208,21 +189,25 @@ impl Seat {
         (self.decision, self.next) = self.detector.observe(&observation);
     }
 
-    /// The monitor goes. `asleep`: see [`Seat::observe`].
-    pub fn give_up(&mut self, own: &mut OwnDelay<impl Fn() -> u64>, asleep: u64) {
-        let observation = self.look(own, asleep);
+    /// The monitor goes. See [`Seat::observe`].
+    pub fn give_up(&mut self, lag: u64, asleep: u64) {
+        let observation = self.look(lag, asleep);
         self.decision = self.detector.stop(&observation);
     }
 
-    fn look(&mut self, own: &mut OwnDelay<impl Fn() -> u64>, asleep: u64) -> Observation {
+    fn look(&mut self, lag: u64, asleep: u64) -> Observation {
         let (last, due) = (self.last, self.next.due);
-        let beat = self.state.beat();
+        // In this order: a beat that no observation has seen comes after the time of the last one.
         let now = clock::monotonic();
+        let beat = self.state.beat();
+        let woke = self.state.woke.load(Ordering::Acquire);
         let mut observation = Observation {
             now,
             boot: now.saturating_add(asleep),
             due: due.unwrap_or(now).min(now),
             beat,
+            lag,
+            woke: Some(woke),
             launched: !self.is_main() || self.state.launched(),
             pinged: self.pinged,
             ..Observation::default()
@@ -232,9 +217,6 @@ impl Seat {
             observation.held = Held::Recorder;
         }
         if beat.idle() {
-            if beat != last {
-                observation.own_delay = own.at(now, due);
-            }
             // Counted from the first observation of a turn that is not over.
             if beat != last && self.detector.is_in_turn() {
                 observation.cpu = self.watched.cpu();
@@ -249,7 +231,6 @@ impl Seat {
             self.watched.follow();
         }
         observation.cpu = self.watched.cpu();
-        observation.own_delay = own.at(now, due);
         // It runs. What follows costs more, and is of use only when it stands nearly still.
         let runs = if self.is_main() {
             beat.since(last) > 2
@@ -262,8 +243,11 @@ impl Seat {
         let watched = self.watched.gauge();
         observation.delay = Some(watched.delay());
         let state = watched.state();
+        observation.sleeps = state.map(|state| state != b'R');
         if self.watched.has_ended(state) {
             observation.held = Held::Ended;
+            // The last beat came before the end.
+            observation.beat = self.state.beat();
         } else if matches!(state, Some(b'T' | b't')) {
             observation.held = Held::Stopped;
         } else if observation.held == Held::No && beat.nested() && watched.waits_for_events() {

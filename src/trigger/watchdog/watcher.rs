@@ -28,9 +28,7 @@ pub struct Subject {
 /// `first_miss`.
 pub trait Watcher {
     /// The calls that follow are about this thread.
-    fn about(&mut self, subject: &Subject) {
-        let _ = subject;
-    }
+    fn about(&mut self, _subject: &Subject) {}
 
     /// More threads than the one that installed are watched from now on.
     fn more_threads(&mut self) {}
@@ -54,7 +52,5 @@ pub trait Watcher {
     fn dropped(&mut self, reason: Reason);
 
     /// Threads were observed at `now` (monotonic, nanoseconds), and the calls about them have been made.
-    fn observed(&mut self, now: u64) {
-        let _ = now;
-    }
+    fn observed(&mut self, _now: u64) {}
 }

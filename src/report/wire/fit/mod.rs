@@ -318,8 +318,7 @@ struct Out<'b> {
 
 impl Out<'_> {
     fn room(&self) -> usize {
-        let end = self.buffer.len().saturating_sub(self.reserved);
-        end.saturating_sub(self.len)
+        (self.buffer.len().saturating_sub(self.reserved)).saturating_sub(self.len)
     }
 
     fn patch(&mut self, at: usize, bytes: &[u8]) {
