@@ -224,13 +224,9 @@ const SIZE: usize = offset_of!(libc::ucontext_t, uc_stack) + offset_of!(libc::st
 static DEFAULT: KernelAction = KernelAction::DEFAULT;
 
 /// Signals that a process must die of, a bit each, if there is no stack for their handler.
-const FATAL: u32 = 1 << libc::SIGTERM | {
-    let (mut set, mut at) = (0, 0);
-    while at < signals::FAULTS.len() {
-        set |= 1 << signals::FAULTS[at];
-        at += 1;
-    }
-    set
+const FATAL: u32 = {
+    let [a, b, c, d, e, f, g] = signals::FAULTS;
+    1 << libc::SIGTERM | 1 << a | 1 << b | 1 << c | 1 << d | 1 << e | 1 << f | 1 << g
 };
 
 /// The function that the kernel calls for each signal of ours. Calls [`dispatch`] on a stack that it finds, with the stack

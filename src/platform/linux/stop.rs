@@ -172,9 +172,10 @@ impl Stopper {
 
 /// The signal by which to ask `thread`, whose own stack lies at `known`. Signal-safe.
 fn signal_for(thread: Thread, known: &Range<u64>, patience: u64) -> Result<i32, StopError> {
-    let signal = match stack::must_be_alternate(thread, known) {
-        true => &ALTERNATE,
-        false => &PRESENT,
+    let signal = if stack::must_be_alternate(thread, known) {
+        &ALTERNATE
+    } else {
+        &PRESENT
     };
     signal.open_to(thread, patience)
 }

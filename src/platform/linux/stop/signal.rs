@@ -238,9 +238,10 @@ impl CaptureSignal {
             let ran = cpu.saturating_sub(*first_cpu.get_or_insert(cpu));
             if !is_first && (now() >= until || ran > WAY_OUT || !is_ready) {
                 // One that ends blocks all signals first.
-                return Err(match thread.is_alive() {
-                    true => StopError::Blocked,
-                    false => StopError::Gone,
+                return Err(if thread.is_alive() {
+                    StopError::Blocked
+                } else {
+                    StopError::Gone
                 });
             }
             signals::pause(BETWEEN);
