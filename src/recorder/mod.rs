@@ -15,7 +15,6 @@
 )]
 
 mod buffers;
-mod cases;
 mod cause;
 mod crash;
 mod events;
@@ -28,6 +27,7 @@ mod names;
 mod recording;
 mod sampler;
 mod stall;
+mod stall_slots;
 mod threads;
 mod work;
 

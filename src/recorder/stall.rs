@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::cases::{Case, Cases};
 use super::events::{OnStall, StallEvent};
 use super::helper::{Helper, Renewals};
 use super::lock::{LineBuffer, Waiting};
+use super::stall_slots::{StallSlot, StallSlots};
 use super::work::{Work, view};
 use super::{COUNTERS, Recording, Shared};
 use crate::capture::{CaptureLimits, ImageTable};
@@ -19,14 +19,14 @@ use crate::report::{EventKind, EventView, StallEndView, ThreadView, ThresholdsVi
 use crate::store::launch;
 use crate::trigger::loss::{LOSSES, LossReason};
 use crate::trigger::stall::{Class, Reason, StallEndInfo, StallInfo};
-use crate::trigger::watchdog::{Subject, Watcher};
+use crate::trigger::watchdog::{WatchTarget, Watcher};
 use crate::trigger::{crash, is_left};
 use crate::vitals::GAUGES;
 
 /// The recorder of the watchdog's thread.
 pub(crate) struct StallRecorder {
     work: Work,
-    cases: Cases,
+    cases: StallSlots,
     log: Arc<dyn Fn(&StallEvent<'_>) + Send + Sync>,
     on_stall: Option<OnStall>,
     /// Count of the essential threads in a stall.
@@ -49,7 +49,7 @@ impl StallRecorder {
         Ok(StallRecorder {
             work: Work::new(limits, shared.facts.threads)?,
             log: Arc::clone(&shared.log),
-            cases: Cases::new(Thread::current(), is_watched, shared),
+            cases: StallSlots::new(Thread::current(), is_watched, shared),
             on_stall,
             essential: 0,
             seen: 0,
@@ -97,7 +97,7 @@ impl StallRecorder {
     }
 }
 
-impl Case {
+impl StallSlot {
     /// Takes a stack, if the hour's quota allows one.
     fn take(&mut self, work: &mut Work, at: u64) {
         let may_capture = self.shared.limiter().may_capture(clock::monotonic());
@@ -214,7 +214,7 @@ fn never_beat(info: &StallInfo) -> Option<&'static str> {
 }
 
 /// The watched thread, and its pool at this moment.
-fn watched_view<'a>(name: &'a str, subject: &Subject) -> WatchedView<'a> {
+fn watched_view<'a>(name: &'a str, subject: &WatchTarget) -> WatchedView<'a> {
     let is_pool = subject.number > 0;
     let of_pool = |count: u64| is_pool.then_some(count);
     let [all, at_rest, stalled] = subject.pool.map(of_pool);
@@ -228,7 +228,7 @@ fn watched_view<'a>(name: &'a str, subject: &Subject) -> WatchedView<'a> {
 }
 
 impl Watcher for StallRecorder {
-    fn about(&mut self, subject: &Subject) {
+    fn about(&mut self, subject: &WatchTarget) {
         self.cases.subject.clone_from(subject);
     }
 

@@ -1,7 +1,7 @@
 //! The watchdog: the one thread that waits for a wake-up, observes all watched threads and drives their detectors.
 
-mod own_delay;
 mod schedule;
+mod scheduling_lag;
 mod seat;
 mod watcher;
 
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-pub use watcher::{Subject, Watcher};
+pub use watcher::{WatchTarget, Watcher};
 
 use super::heartbeat::{Beat, HEARTBEAT, HeartbeatState, Registry, THREADS};
 use super::ping::{Pinger, Pings};
 use super::stall::{Decision, Stall};
 use crate::platform::{Thread, ThreadGauge, clock};
-use own_delay::OwnDelay;
+use scheduling_lag::SchedulingLag;
 use seat::Seat;
 
 /// The running watchdog. Dropping it stops and joins its thread; a stall that lasts is ended as
@@ -62,7 +62,7 @@ impl Watchdog {
         let thread = super::spawn("wedjat", 1 << 20, move || {
             let own = ThreadGauge::current();
             known.get_or_init(|| own.tid());
-            let own = OwnDelay::new(|| own.delay(), clock::monotonic());
+            let own = SchedulingLag::new(|| own.delay(), clock::monotonic());
             observer.run(own, watcher);
         })?;
         let tid = *tid.wait();
@@ -115,7 +115,7 @@ struct Observer {
 }
 
 impl Observer {
-    fn run(&mut self, mut own: OwnDelay<impl Fn() -> u64>, mut watcher: impl Watcher) {
+    fn run(&mut self, mut own: SchedulingLag<impl Fn() -> u64>, mut watcher: impl Watcher) {
         // A callback may drop the monitor on this very thread: `stop` is checked before the wait, which would take the next
         // watchdog's wake-up.
         while !self.stop.load(Ordering::SeqCst) {
@@ -147,7 +147,7 @@ impl Observer {
     }
 
     /// Waits until the next seat is due, or a beat or a call wakes it. Returns when that was due.
-    fn wait(&mut self, own: &mut OwnDelay<impl Fn() -> u64>) -> Option<u64> {
+    fn wait(&mut self, own: &mut SchedulingLag<impl Fn() -> u64>) -> Option<u64> {
         if let Some(main) = self.seats.first_mut().filter(|seat| seat.is_main()) {
             let due = self.pinger.due(main.next().due, clock::monotonic());
             main.is_due_by(due);

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::schedule;
-use super::watcher::Subject;
+use super::watcher::WatchTarget;
 use crate::platform::{Thread, clock};
 use crate::report::time::nanos;
 use crate::trigger::heartbeat::{Beat, HeartbeatState, Registry, WatchedMember};
@@ -115,9 +115,9 @@ impl Seat {
     }
 
     /// The thread, as a watcher needs to know it.
-    pub fn subject(&self) -> Subject {
+    pub fn subject(&self) -> WatchTarget {
         let member = self.member.as_ref();
-        Subject {
+        WatchTarget {
             index: self.index,
             thread: self.watched.thread(),
             name: member.map(|member| member.name.clone()),

@@ -7,7 +7,7 @@ use crate::trigger::stall::{Reason, StallEndInfo, StallInfo};
 
 /// The watched thread that a finding is about.
 #[derive(Debug, Clone)]
-pub struct Subject {
+pub struct WatchTarget {
     /// Its index among the watched threads; 0 is the one that installed.
     pub index: usize,
     /// The thread.
@@ -28,7 +28,7 @@ pub struct Subject {
 /// `first_miss`.
 pub trait Watcher {
     /// The calls that follow are about this thread.
-    fn about(&mut self, _subject: &Subject) {}
+    fn about(&mut self, _subject: &WatchTarget) {}
 
     /// More threads than the one that installed are watched from now on.
     fn more_threads(&mut self) {}

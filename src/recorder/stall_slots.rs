@@ -8,7 +8,7 @@ use super::{Recording, Shared};
 use crate::platform::Thread;
 use crate::trigger::heartbeat::THREADS;
 use crate::trigger::stall::StallInfo;
-use crate::trigger::watchdog::Subject;
+use crate::trigger::watchdog::WatchTarget;
 use crate::trigger::watched_thread::WatchedThread;
 
 /// Stalls of threads besides the one that installed that are recorded at once.
@@ -20,8 +20,8 @@ const LIMITED: usize = 16;
 const HANDOVER: u64 = 1_000_000_000;
 
 /// One stall, perhaps, of one thread.
-pub(super) struct Case {
-    pub subject: Subject,
+pub(super) struct StallSlot {
+    pub subject: WatchTarget,
     pub sampler: Sampler,
     pub open: Option<Recording>,
     /// The lock that the stall waits for most of its time.
@@ -36,29 +36,29 @@ pub(super) struct Case {
     over: u64,
 }
 
-impl Case {
-    fn is_of(&self, subject: &Subject) -> bool {
+impl StallSlot {
+    fn is_of(&self, subject: &WatchTarget) -> bool {
         !self.is_free && self.subject.index == subject.index
     }
 }
 
 /// All of them, and the thread that the watchdog's calls are about.
-pub(super) struct Cases {
+pub(super) struct StallSlots {
     /// The first is kept for the thread that installed, if that is watched.
-    all: Vec<Case>,
+    all: Vec<StallSlot>,
     is_main_watched: bool,
     installed: Thread,
-    pub subject: Subject,
+    pub subject: WatchTarget,
     shared: Shared,
     pools: Vec<(Arc<str>, Shared)>,
     /// Stalls that are certain, last, and found no place.
-    waiting: Vec<(Subject, StallInfo)>,
+    waiting: Vec<(WatchTarget, StallInfo)>,
 }
 
-impl Cases {
+impl StallSlots {
     /// Reserves the memory for one.
-    pub fn new(installed: Thread, is_main_watched: bool, shared: Shared) -> Cases {
-        let subject = Subject {
+    pub fn new(installed: Thread, is_main_watched: bool, shared: Shared) -> StallSlots {
+        let subject = WatchTarget {
             index: 0,
             thread: installed,
             name: None,
@@ -66,7 +66,7 @@ impl Cases {
             essential: true,
             pool: [0; 3],
         };
-        let mut cases = Cases {
+        let mut cases = StallSlots {
             all: Vec::new(),
             is_main_watched,
             installed,
@@ -80,7 +80,7 @@ impl Cases {
     }
 
     fn reserve(&mut self, watched: WatchedThread) {
-        self.all.push(Case {
+        self.all.push(StallSlot {
             subject: self.subject.clone(),
             sampler: Sampler::new(watched),
             open: None,
@@ -102,14 +102,14 @@ impl Cases {
     }
 
     /// The case of the present thread, if it has one.
-    pub fn present(&mut self) -> Option<&mut Case> {
+    pub fn present(&mut self) -> Option<&mut StallSlot> {
         let subject = &self.subject;
         self.all.iter_mut().find(|case| case.is_of(subject))
     }
 
     /// The case of the present thread, which gets one if there is one free and no stall waits for it. A stall that is certain
     /// (`is_stalled`) takes that of a thread that only may be in one.
-    pub fn wanted(&mut self, is_stalled: bool) -> Option<&mut Case> {
+    pub fn wanted(&mut self, is_stalled: bool) -> Option<&mut StallSlot> {
         self.claim(self.place(is_stalled)?, is_stalled)
     }
 
@@ -133,7 +133,7 @@ impl Cases {
     }
 
     /// Gives the present thread this case.
-    fn claim(&mut self, index: usize, is_stalled: bool) -> Option<&mut Case> {
+    fn claim(&mut self, index: usize, is_stalled: bool) -> Option<&mut StallSlot> {
         let limits = self.limits();
         let case = self.all.get_mut(index)?;
         if !case.is_of(&self.subject) {
@@ -153,7 +153,7 @@ impl Cases {
     }
 
     /// Finds a case of the threads besides the one that installed.
-    fn find(&self, is_it: impl Fn(&Case) -> bool) -> Option<usize> {
+    fn find(&self, is_it: impl Fn(&StallSlot) -> bool) -> Option<usize> {
         let first = usize::from(self.is_main_watched);
         let others = self.all.get(first..)?;
         others.iter().position(is_it)?.checked_add(first)

@@ -5,17 +5,17 @@ const PERIOD: u64 = 1_000_000_000;
 
 /// Time for which the watchdog's thread was ready but had no CPU. Reading it is half the cost of an observation: it is read
 /// after a wait that ended late or had no time-out, and once a second to compare with.
-pub(super) struct OwnDelay<Delay> {
+pub(super) struct SchedulingLag<Delay> {
     /// Reads the delay of the watchdog's own thread.
     delay: Delay,
     read: u64,
     last: u64,
 }
 
-impl<Delay: Fn() -> u64> OwnDelay<Delay> {
-    pub fn new(delay: Delay, now: u64) -> OwnDelay<Delay> {
+impl<Delay: Fn() -> u64> SchedulingLag<Delay> {
+    pub fn new(delay: Delay, now: u64) -> SchedulingLag<Delay> {
         let last = delay();
-        OwnDelay {
+        SchedulingLag {
             delay,
             read: now,
             last,
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_wait_from_before_a_sleep_is_none_of_what_follows() {
         let (delay, now) = (Cell::new(7), 5 * PERIOD);
-        let mut own = OwnDelay::new(|| delay.get(), now);
+        let mut own = SchedulingLag::new(|| delay.get(), now);
         delay.set(100);
         assert_eq!(own.since(now + 10, Some(now + 10)), 0, "on time");
         own.sleeps();
