@@ -13,10 +13,10 @@ use symbolic::symcache::SymCacheConverter;
 
 use super::direct::{Addr2Line, Direct};
 use super::dwarf::DwarfSections;
-use super::full_names::NamesByCode;
 use super::guard::{self, Guard};
 use super::lines;
 use super::names::{self, KnownNames, known};
+use super::names_by_code::NamesByCode;
 use super::symbols::{Named, ObjectSymbols};
 use super::symcache::{TextBudget, Texts, marked};
 use crate::symbolicate::files::object_file::ObjectFile;
@@ -182,7 +182,7 @@ impl Making<'_> {
         Ok(())
     }
 
-    /// Runs `work` on each function, with its name in full, and with rows for all of its code.
+    /// Runs `work` on each function, with its name, and with rows for all of its code.
     fn each_function(
         &mut self,
         sections: &DwarfSections,
@@ -210,7 +210,7 @@ impl Making<'_> {
             };
             function.size = function.size.min(limit - entry);
             self.name_by_code(&mut function, direct, 0);
-            self.name_in_full(&mut function, 0);
+            self.name_with_scopes(&mut function, 0);
             let line = function.lines.first();
             let line = line.and_then(|row| u32::try_from(row.line).ok());
             let language = function.name.language();
@@ -250,8 +250,8 @@ impl Making<'_> {
         }
     }
 
-    /// Names a function, and those inlined into it, by all that their entries say.
-    fn name_in_full(&self, function: &mut Function<'_>, depth: u32) {
+    /// Names a function, and those inlined into it, with the scopes of their entries.
+    fn name_with_scopes(&self, function: &mut Function<'_>, depth: u32) {
         let address = function.address.wrapping_add(self.object.base);
         let name = function.name.as_str();
         if !names::is_mangled(name)
@@ -261,7 +261,7 @@ impl Making<'_> {
             function.name = Name::new(full.to_owned(), NameMangling::Unknown, language);
         }
         for inlined in &mut function.inlinees {
-            self.name_in_full(inlined, depth + 1);
+            self.name_with_scopes(inlined, depth + 1);
         }
     }
 

@@ -1,7 +1,6 @@
 //! Answers straight from DWARF, by the addr2line crate: the first ones, those of files that share
 //! debug information (dwz), and those of split DWARF.
 
-use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,11 +8,11 @@ use addr2line::gimli::{self, Dwarf, UnitOffset, UnitRef};
 use addr2line::{Context, LookupContinuation, LookupResult};
 use rustc_hash::FxHashMap;
 
-use super::dwarf::{DwarfSections, Slice, forever};
-use super::full_names::{Entry, FullNames};
+use super::dwarf::{DwarfSections, Slice, forever, text};
 use super::guard::{self, Guard};
 use super::lines;
 use super::names::{self, KnownNames, known};
+use super::scopes::{Entry, ScopedNames};
 use super::split::Split;
 use super::units::Units;
 use crate::symbolicate::files::object_file::ObjectFile;
@@ -51,7 +50,7 @@ pub(crate) struct Addr2Line {
     dwarf: Arc<Dwarf<Slice>>,
     guard: Guard,
     split: Split,
-    names: FullNames<'static>,
+    names: ScopedNames<'static>,
 }
 
 /// An answer as DWARF has it.
@@ -245,7 +244,7 @@ impl Addr2Line {
         };
         Some(Addr2Line {
             context,
-            names: FullNames::new(dwarf.clone()),
+            names: ScopedNames::new(dwarf.clone()),
             dwarf,
             guard,
             split,
@@ -406,11 +405,6 @@ impl Addr2Line {
             .filter(|(from, to, ..)| from < to)
             .collect()
     }
-}
-
-/// The text of a name. Nearly all are UTF-8, which is checked by words; `from_utf8_lossy` alone reads byte by byte.
-fn text(name: &[u8]) -> Cow<'_, str> {
-    std::str::from_utf8(name).map_or_else(|_| String::from_utf8_lossy(name), Cow::Borrowed)
 }
 
 /// Returns true for the path of a file. A number that a bitcode build put in its place is one: the lines are real.

@@ -1,5 +1,6 @@
 //! The DWARF sections of one object, unpacked once, as gimli and symbolic read them.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,6 +10,8 @@ use symbolic::debuginfo::dwarf::{self as symbolic_dwarf, DwarfSection};
 
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::object_file::ObjectFile;
+use crate::symbolicate::frame::{NAME_BYTES, bounded};
+use crate::symbolicate::names::demangle::{LONGEST_MANGLED, Mangling};
 
 /// The reader that gimli uses here: slices of sections that outlive it.
 pub(crate) type R<'a> = EndianSlice<'a, RunTimeEndian>;
@@ -42,6 +45,24 @@ const OF_PACKAGES: [SectionId; 7] = [
 
 /// An attribute that no root has, one byte long as `DW_AT_stmt_list` is: `DW_AT_visibility`.
 const UNREAD: u8 = gimli::DW_AT_visibility.0 as u8;
+
+/// Text of DWARF. It is cut before anything copies it, as many entries may share the bytes of one long text: a mangled name
+/// where it is too long to be demangled, any other at [`NAME_BYTES`], with a mark.
+pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
+    // Nearly all are UTF-8, which is checked by words; `from_utf8_lossy` alone reads byte by byte.
+    let read = |bytes| {
+        std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+    };
+    if bytes.len() <= NAME_BYTES {
+        return read(bytes);
+    }
+    let longest = read(&bytes[..bytes.len().min(LONGEST_MANGLED + 1)]);
+    match (Mangling::of(&longest), longest) {
+        (None, Cow::Borrowed(name)) => bounded(name),
+        (None, Cow::Owned(name)) => Cow::Owned(bounded(&name).into_owned()),
+        (Some(_), name) => name,
+    }
+}
 
 /// The sections of one object.
 pub(crate) struct DwarfSections {

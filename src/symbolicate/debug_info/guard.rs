@@ -24,7 +24,12 @@ const MOST_TRIES: u64 = 1 << 34;
 /// Most bytes of paths, for each byte of the sections that state them: addr2line writes out the path of each file, and paths
 /// may share the bytes of one long text. Compilers' take a few.
 const PATHS_PER_BYTE: usize = 32;
-/// Bytes of paths that any object may have.
+/// Most bytes of functions' names, for each byte of the sections that state them, each counted as often as functions refer to
+/// it: symbolic reads them all. Compilers' take a few.
+const NAMES_PER_BYTE: usize = 128;
+/// Shorter names count as if they had this length.
+const SHORT_NAME: usize = 256;
+/// Bytes of paths or names that any object may have.
 const FEW_PATHS: usize = 1 << 20;
 
 /// Bytes that addr2line keeps for each byte of entries and lines: a row of lines takes 24, and two bytes in the file.
@@ -215,7 +220,10 @@ pub(crate) fn all_sound(dwarf: &Dwarf<R<'_>>) -> bool {
         tries = tries.saturating_add(count.saturating_mul(sequences));
         functions.is_some() && tries < MOST_TRIES && take_paths(dwarf, unit, &mut paths)
     });
-    sound && links.end()
+    let texts = [dwarf.debug_info.reader(), dwarf.debug_str.reader()];
+    let stated: usize = texts.iter().map(|section| section.len()).sum();
+    let most = stated.saturating_mul(NAMES_PER_BYTE);
+    sound && links.end() && links.name_bytes(most) < most.saturating_add(FEW_PATHS)
 }
 
 /// References from entries without a name: their offsets in `.debug_info`.
@@ -223,13 +231,44 @@ pub(crate) fn all_sound(dwarf: &Dwarf<R<'_>>) -> bool {
 struct Links {
     from_to: Vec<(usize, usize)>,
     targets: FxHashSet<usize>,
+    /// Bytes of functions' names that are not short, by their offsets.
+    long_names: FxHashMap<usize, usize>,
 }
 
 impl Links {
+    /// Those from an entry to which another one leads.
+    fn next(&self) -> FxHashMap<usize, usize> {
+        let of_targets = self.from_to.iter().filter(|l| self.targets.contains(&l.0));
+        of_targets.copied().collect()
+    }
+
+    /// Bytes of the long names that readers read, each for each entry that leads to it; not counted on from `most`.
+    fn name_bytes(&self, most: usize) -> usize {
+        let mut bytes = self
+            .long_names
+            .values()
+            .fold(0usize, |sum, len| sum.saturating_add(*len));
+        if bytes == 0 {
+            return 0;
+        }
+        let next = self.next();
+        for &(_, target) in &self.from_to {
+            let mut target = Some(target);
+            for _ in 0..LONGEST {
+                let Some(at) = target else { break };
+                bytes = bytes.saturating_add(self.long_names.get(&at).copied().unwrap_or(0));
+                target = next.get(&at).copied();
+            }
+            if bytes >= most {
+                break;
+            }
+        }
+        bytes
+    }
+
     /// Returns true if none of them leads on for long, or in a circle.
     fn end(&self) -> bool {
-        let of_targets = self.from_to.iter().filter(|l| self.targets.contains(&l.0));
-        let next: FxHashMap<usize, usize> = of_targets.copied().collect();
+        let next = self.next();
         next.keys().all(|&start| {
             let mut at = start;
             (0..LONGEST).any(|_| match next.get(&at) {
@@ -288,6 +327,7 @@ fn scan(
                 gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => links.is_some(),
                 gimli::DW_AT_ranges => is_function,
                 gimli::DW_AT_low_pc => is_subprogram,
+                name if is_name(name) => is_subprogram && links.is_some(),
                 _ => false,
             };
             if !matters {
@@ -311,6 +351,14 @@ fn scan(
                     // Nought and the top are what the linker threw away.
                     let begin = begin.filter(|&at| at != 0 && at < u64::MAX - 1);
                     functions.extend(begin.map(|at| (at, entry)));
+                }
+                (name, value) if is_name(name) => {
+                    let name = dwarf.attr_string(unit, value).map_or(0, |name| name.len());
+                    if let Some((base, links)) = &mut links
+                        && name > SHORT_NAME
+                    {
+                        *links.long_names.entry(*base + entry.0).or_default() += name;
+                    }
                 }
                 (_, AttributeValue::UnitRef(to)) => {
                     target = links.as_ref().map(|(base, _)| base + to.0)

@@ -14,7 +14,7 @@ use addr2line::gimli::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::dwarf::R;
+use super::dwarf::{R, text};
 use super::units::{is_in, set_address, set_addresses};
 
 /// The instruction that ends a sequence: no shorter one does.
@@ -329,7 +329,7 @@ pub(crate) fn described(unit: UnitRef<'_, R<'_>>, entry: UnitOffset) -> Describe
     }
     let name = linkage.or(name);
     Described {
-        name: name.map(|name| name.to_string_lossy().into_owned()),
+        name: name.map(|name| text(name.slice()).into_owned()),
         file,
         line,
     }

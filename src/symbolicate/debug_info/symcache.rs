@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::FxHashMap;
 use symbolic::symcache::{File, Function, SymCache, transform};
 
+use super::dwarf;
 use super::names;
 use super::symbols::Named;
 use crate::symbolicate::files::bytes::SharedBytes;
@@ -218,11 +219,17 @@ impl transform::Transformer for Texts {
         &'f mut self,
         mut function: transform::Function<'f>,
     ) -> transform::Function<'f> {
-        if !self.names.contains_key(&*function.name) {
-            let text = self.left.take(&encode_name(&function.name)).into();
-            self.names.insert((*function.name).into(), text);
+        // A symbol's was cut when it was marked.
+        let name = match function.name.starts_with('\0') {
+            true => function.name.to_string(),
+            false => dwarf::text(function.name.as_bytes()).into_owned(),
+        };
+        if !self.names.contains_key(&*name) && !self.left.take(&name).is_empty() {
+            let text = self.left.take(&encode_name(&name)).into();
+            self.names.insert((*name).into(), text);
         }
-        function.name = Cow::Borrowed(&self.names[&*function.name]);
+        let text = self.names.get(&*name).map_or("", |text| &**text);
+        function.name = Cow::Borrowed(text);
         function
     }
 

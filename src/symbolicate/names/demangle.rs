@@ -14,7 +14,7 @@ use super::plain::plain_name;
 use crate::symbolicate::frame::{NAME_BYTES, bounded};
 
 /// The longest name that is demangled. C++'s are up to 20 KB.
-const LONGEST_MANGLED: usize = 64 * 1024;
+pub(crate) const LONGEST_MANGLED: usize = 64 * 1024;
 
 /// Parts of a C++ name that are printed: it can repeat parts of itself that print nothing.
 const MAX_PARTS: usize = 1 << 15;

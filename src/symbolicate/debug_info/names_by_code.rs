@@ -1,20 +1,27 @@
-//! Names in full of functions and of their inlined copies, by the code that each has: for the table of a whole file.
+//! Names with scopes of functions and of their inlined copies, by the code that each has: for the table of a whole file.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use addr2line::gimli::{self, AttributeValue, Dwarf, UnitOffset, UnitRef};
+use addr2line::gimli::{
+    self, AttributeValue, Dwarf, Reader as _, Section as _, UnitOffset, UnitRef,
+};
 use rustc_hash::{FxHashMap, FxHasher};
 
-use super::super::dwarf::R;
-use super::{Entry, FullName, FullNames};
+use super::dwarf::R;
+use super::scopes::{Entry, ScopedName, ScopedNames};
 
 /// The names of a whole object.
 #[derive(Default)]
 pub(crate) struct NamesByCode {
     /// In order of function, then of address.
     all: Vec<(Code, Arc<str>)>,
+    /// Number of ranges of code that may still be added.
+    left: usize,
 }
+
+/// Fewest bytes of entries for a range of code, on average: lists of ranges may be shared.
+const BYTES_PER_RANGE: usize = 4;
 
 /// Code of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,8 +37,11 @@ struct Code {
 impl NamesByCode {
     /// Reads the entries of all functions.
     pub(crate) fn read(dwarf: &Arc<Dwarf<R<'_>>>) -> NamesByCode {
-        let mut names = FullNames::new(dwarf.clone());
-        let mut found = NamesByCode::default();
+        let mut names = ScopedNames::new(dwarf.clone());
+        let mut found = NamesByCode {
+            all: Vec::new(),
+            left: dwarf.debug_info.reader().len() / BYTES_PER_RANGE,
+        };
         let mut known = FxHashMap::default();
         let mut headers = dwarf.units();
         while let Ok(Some(header)) = headers.next() {
@@ -65,8 +75,8 @@ impl NamesByCode {
         &mut self,
         offset: usize,
         unit: UnitRef<'_, R<'a>>,
-        names: &mut FullNames<'a>,
-        known: &mut FxHashMap<usize, Option<FullName>>,
+        names: &mut ScopedNames<'a>,
+        known: &mut FxHashMap<usize, Option<ScopedName>>,
     ) -> gimli::Result<()> {
         let mut entries = unit.entries_raw(None)?;
         // Depths of the entries of the functions around, with those of their inlining.
@@ -125,11 +135,15 @@ impl NamesByCode {
         unit: UnitRef<'_, R<'_>>,
         at: UnitOffset,
         depth: u32,
-        name: &FullName,
+        name: &ScopedName,
     ) -> gimli::Result<()> {
         let plain = hash(&name.plain);
         let mut ranges = unit.die_ranges(&unit.entry(at)?)?;
         while let Some(range) = ranges.next()? {
+            let Some(left) = self.left.checked_sub(1) else {
+                break;
+            };
+            self.left = left;
             let code = Code {
                 depth,
                 plain,
