@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::Error;
 use super::debug_info::debug_file::DebugFileOptions;
-use super::debug_info::learned::Learned;
+use super::debug_info::history::FileHistory;
 use super::files::apple_places::ApplePlaces;
 use super::files::cache::Cache;
 use super::files::debug_map;
@@ -303,20 +303,13 @@ impl DebugFiles {
         Some(Arc::new(ImageFiles::new(vec![self.debug_file(object)?])))
     }
 
-    /// Returns the opened files of which no table can be made, each with the reason, in order. Waits for a table that
-    /// is being made for the cache.
+    /// Returns the opened files of which no table can be made, each with the reason, in order.
     pub(crate) fn without_table(&self) -> Vec<(PathBuf, String)> {
-        if self.options.cache.is_some() {
-            let making = lock(&self.options.making).take();
-            if let Some(thread) = making {
-                let _ = thread.join();
-            }
-        }
         let open = lock(&self.open);
-        let reason = |((path, _), learned): (&(PathBuf, Vec<u8>), &Arc<Mutex<Learned>>)| {
-            Some((path.clone(), lock(learned).no_table.clone()?))
+        let reason = |((path, _), history): (&(PathBuf, Vec<u8>), &Arc<Mutex<FileHistory>>)| {
+            Some((path.clone(), lock(history).no_table.clone()?))
         };
-        let mut all: Vec<_> = open.learned.iter().filter_map(reason).collect();
+        let mut all: Vec<_> = open.histories.iter().filter_map(reason).collect();
         all.sort();
         all
     }

@@ -18,8 +18,6 @@ pub(crate) struct Wanted {
     index: FxHashMap<ImageKey, usize>,
     images: Vec<WantedImage>,
     frames: usize,
-    /// True if more reports follow: as many again, as far as anyone knows.
-    pub more: bool,
 }
 
 /// The addresses in one image.
@@ -98,7 +96,7 @@ impl Wanted {
             let mut addresses: Vec<u64> = addresses.iter().map(svma).collect();
             addresses.sort_unstable();
             addresses.dedup();
-            files.make_tables(if self.more { 2 } else { 1 });
+            files.make_tables_for(addresses.len());
             let answer = |&svma: &u64| {
                 let answer = files.lookup(svma);
                 (svma, answer.map(|answer| answer.into_owned()))

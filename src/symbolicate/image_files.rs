@@ -131,9 +131,11 @@ impl ImageFiles {
         self.files.first().is_some_and(DebugFile::has_table)
     }
 
-    /// Makes the tables that so many times the look-ups so far pay for, and waits for them.
-    pub(super) fn make_tables(&self, times: u32) {
-        self.files.iter().for_each(|file| file.make_table(times));
+    /// Makes the tables that pay for so many addresses, which are about to be looked up.
+    pub(super) fn make_tables_for(&self, addresses: usize) {
+        self.files
+            .iter()
+            .for_each(|file| file.make_table_for(addresses));
     }
 
     /// Notes that nothing is asked for a while.

@@ -95,7 +95,6 @@ impl Answering<'_> {
         if batches.is_empty() || self.is_over() {
             return None;
         }
-        wanted.more = wanted.frames() >= frames || batches.len() >= MOST_BATCHES;
         // A single report needs no help.
         let images = if reports > 1 { wanted.images() } else { 0 };
         let files = self.symbolicator.files();

@@ -165,9 +165,9 @@ impl DebugFiles {
         let object = Some(object).filter(has_room)?;
         let sup = self.dwz_file(&object).filter(has_room);
         let key = (object.path.clone(), object.id.clone());
-        let learned = lock(&self.open).learned.entry(key).or_default().clone();
+        let history = lock(&self.open).histories.entry(key).or_default().clone();
         let options = self.options.clone();
-        Some(DebugFile::new(object, sup, options, learned))
+        Some(DebugFile::new(object, sup, options, history))
     }
 
     /// Opens the dwz file of a debug file, among what was added or where the debug file says.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
 
-use crate::symbolicate::debug_info::learned::Learned;
+use crate::symbolicate::debug_info::history::FileHistory;
 use crate::symbolicate::image_files::ImageFiles;
 
 /// Memory that open images may take, roughly, besides what is mapped of their files. A file that is mapped needs no
@@ -30,7 +30,7 @@ pub(super) struct OpenImages {
     bytes: usize,
     pub limit: usize,
     /// What is known of each file that was opened, by its path and id.
-    pub learned: FxHashMap<(PathBuf, Vec<u8>), Arc<Mutex<Learned>>>,
+    pub histories: FxHashMap<(PathBuf, Vec<u8>), Arc<Mutex<FileHistory>>>,
 }
 
 struct OpenImage {
@@ -49,7 +49,7 @@ impl OpenImages {
             clock: 0,
             bytes: 0,
             limit: usize::MAX,
-            learned: FxHashMap::default(),
+            histories: FxHashMap::default(),
         }
     }
 

@@ -4,7 +4,6 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use symbolic::common::{Language, Name, NameMangling};
 use symbolic::debuginfo::dwarf::DwarfDebugSession;
@@ -39,15 +38,6 @@ pub(crate) enum NoTable {
     Overlaps,
     /// They share the bytes of long texts.
     LongNames,
-    /// Nobody needs it any more.
-    Stopped,
-}
-
-impl NoTable {
-    /// Returns true if the next try would end in the same way.
-    pub(crate) fn is_final(self) -> bool {
-        self != NoTable::Stopped
-    }
 }
 
 impl fmt::Display for NoTable {
@@ -63,7 +53,6 @@ impl fmt::Display for NoTable {
             NoTable::Unreadable => "some of its debug information is damaged",
             NoTable::Overlaps => "too many functions end within others",
             NoTable::LongNames => "its names and paths are far longer than the file",
-            NoTable::Stopped => "the run ended before",
         })
     }
 }
@@ -71,12 +60,11 @@ impl fmt::Display for NoTable {
 /// Makes it. Also returns the count of units with damaged lines.
 ///
 /// # Errors
-/// The reason why it can't be made, or why it was not: `stop` is set.
+/// The reason why it can't be made.
 pub(crate) fn convert(
     object: &ObjectFile,
     sections: &Arc<DwarfSections>,
     symbols: &ObjectSymbols,
-    stop: &AtomicBool,
 ) -> Result<(Vec<u8>, usize), NoTable> {
     let end = object.code.last().map_or(0, |&(_, end)| end);
     let reach = end.checked_sub(object.base).map(u32::try_from);
@@ -104,28 +92,27 @@ pub(crate) fn convert(
         direct = Direct::new(object, &sections, None, Guard::default());
     }
     let sections = &sections;
-    let mut making = Making {
+    let mut builder = SymCacheBuilder {
         object,
         symbols,
         names,
         covered: Vec::new(),
         converter: SymCacheConverter::new(),
         texts: TextBudget::of_file(object.bytes.len().max(object.unpacked as usize)),
-        stop,
     };
-    making
+    builder
         .converter
-        .add_transformer(Texts::new(making.texts.clone()));
-    making.functions(sections, &mut direct)?;
-    making.rows_alone(direct.read().ok_or(NoTable::Unreadable)?)?;
-    making.gaps()?;
+        .add_transformer(Texts::new(builder.texts.clone()));
+    builder.functions(sections, &mut direct)?;
+    builder.rows_alone(direct.read().ok_or(NoTable::Unreadable)?)?;
+    builder.gaps()?;
     let mut bytes = Vec::new();
-    let written = making.converter.serialize(&mut bytes);
+    let written = builder.converter.serialize(&mut bytes);
     written.map_err(|_| NoTable::Unreadable)?;
     Ok((bytes, damaged))
 }
 
-struct Making<'a> {
+struct SymCacheBuilder<'a> {
     object: &'a ObjectFile,
     symbols: &'a ObjectSymbols,
     names: NamesByCode,
@@ -133,24 +120,22 @@ struct Making<'a> {
     covered: Vec<(u64, u64)>,
     converter: SymCacheConverter<'a>,
     texts: TextBudget,
-    stop: &'a AtomicBool,
 }
 
-impl Making<'_> {
-    fn goes_on(&self) -> Result<(), NoTable> {
-        match () {
-            () if self.stop.load(Ordering::Relaxed) => Err(NoTable::Stopped),
-            () if self.texts.is_used_up() => Err(NoTable::LongNames),
-            () => Ok(()),
+impl SymCacheBuilder<'_> {
+    fn check_texts(&self) -> Result<(), NoTable> {
+        if self.texts.is_used_up() {
+            return Err(NoTable::LongNames);
         }
+        Ok(())
     }
 
     /// All functions that DWARF describes.
     fn functions(&mut self, sections: &DwarfSections, direct: &mut Direct) -> Result<(), NoTable> {
-        self.each_function(sections, direct, |making, function| {
-            making.converter.process_symbolic_function(function);
+        self.each_function(sections, direct, |builder, function| {
+            builder.converter.process_symbolic_function(function);
             let range = (function.address, function.end_address());
-            making.covered.push(range);
+            builder.covered.push(range);
             Ok(())
         })?;
         // After the end of a function inside another, as damage makes them, symbolic knows nothing up to the
@@ -158,22 +143,22 @@ impl Making<'_> {
         let ends = ends_within(&mut self.covered);
         if !ends.is_empty() {
             let mut left = MOST_COPIED;
-            self.each_function(sections, direct, |making, function| {
+            self.each_function(sections, direct, |builder, function| {
                 let (entry, end) = (function.address, function.end_address());
                 let cost = 256 + rows(function);
                 let first = ends.partition_point(|&at| at <= entry);
                 for &at in ends[first..].iter().take_while(|&&at| at < end) {
-                    making.goes_on()?;
+                    builder.check_texts()?;
                     left = left.checked_sub(cost).ok_or(NoTable::Overlaps)?;
                     let ends = function.lines.iter().map(|row| span(row).1);
-                    let next = making.covered.partition_point(|&(start, _)| start <= at);
-                    let begins = making.covered.get(next).map(|&(start, _)| start);
+                    let next = builder.covered.partition_point(|&(start, _)| start <= at);
+                    let begins = builder.covered.get(next).map(|&(start, _)| start);
                     let to = ends.chain(begins).filter(|&to| to > at).fold(end, u64::min);
                     let mut row = function.clone();
                     hold(&mut row, at, to);
                     row.address = entry;
                     row.size = end - entry;
-                    making.converter.process_symbolic_function(&row);
+                    builder.converter.process_symbolic_function(&row);
                 }
                 Ok(())
             })?;
@@ -202,7 +187,7 @@ impl Making<'_> {
         let session = DwarfDebugSession::parse(&sections, map, base as i64, kind);
         let session = session.map_err(|_| NoTable::Unreadable)?;
         for function in session.functions() {
-            self.goes_on()?;
+            self.check_texts()?;
             let mut function = function.map_err(|_| NoTable::Unreadable)?;
             let entry = function.address.wrapping_add(base);
             let Some(limit) = self.object.code_end(entry) else {
@@ -276,7 +261,7 @@ impl Making<'_> {
             };
             for (from, to) in gaps(&self.covered, range) {
                 for (from, to, symbol) in pieces(self.symbols, from + base, to + base) {
-                    self.goes_on()?;
+                    self.check_texts()?;
                     let name = symbol.map_or(String::new(), |symbol| marked(&symbol, base));
                     let mut rows = addr2line.rows(from, to).into_iter().peekable();
                     while let Some(first) = rows.next() {
@@ -303,14 +288,14 @@ impl Making<'_> {
         }
         more.append(&mut self.covered);
         self.covered = merged(more);
-        self.goes_on()
+        self.check_texts()
     }
 
     /// Symbols, where there is nothing else.
     fn gaps(&mut self) -> Result<(), NoTable> {
         let base = self.object.base;
         for symbol in self.symbols.all() {
-            self.goes_on()?;
+            self.check_texts()?;
             let (start, end) = (symbol.start.checked_sub(base), symbol.end.checked_sub(base));
             let Some(range) = start.zip(end) else {
                 continue;
@@ -324,7 +309,7 @@ impl Making<'_> {
                 });
             }
         }
-        self.goes_on()
+        self.check_texts()
     }
 }
 

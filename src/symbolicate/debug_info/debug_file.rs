@@ -3,12 +3,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::JoinHandle;
 
 use super::convert::{NoTable, convert};
 use super::direct::Direct;
 use super::dwarf::DwarfSections;
-use super::learned::Learned;
+use super::history::FileHistory;
 use super::names::{self, KnownNames};
 use super::symbols::{self, ObjectSymbols};
 use super::symcache::FullTable;
@@ -21,29 +20,23 @@ use crate::symbolicate::lock;
 
 /// An object with what was read of it. Shared between threads.
 pub(crate) struct DebugFile {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
     object: ObjectFile,
     sup: Option<ObjectFile>,
     options: Arc<DebugFileOptions>,
     /// Once the whole file is known, no more is read of its DWARF.
     dwarf: Mutex<DwarfState>,
     /// What stays when the file is closed.
-    learned: Arc<Mutex<Learned>>,
+    history: Arc<Mutex<FileHistory>>,
     symbols: OnceLock<ObjectSymbols>,
     /// The symbols that are packed in the file, once one was needed; within, `None` where they cannot be read.
     packed_symbols: OnceLock<Option<ObjectSymbols>>,
     /// The table of the whole file, once it was made or mapped.
     full_table: OnceLock<FullTable>,
-    /// Set where the table that is being made is of no use any more.
-    stop: AtomicBool,
     /// Set where the file is closed for want of room: it may be opened again.
     is_wanted_again: AtomicBool,
 }
 
-/// What all debug files share: options, and the thread that makes tables.
+/// What all debug files share.
 #[derive(Debug, Clone)]
 pub(crate) struct DebugFileOptions {
     /// Threads to walk folders with.
@@ -53,8 +46,8 @@ pub(crate) struct DebugFileOptions {
     pub search: bool,
     /// Size of the largest file, also once it is unpacked.
     pub max_size: u64,
-    /// The thread that makes the table of a whole file: one at a time, as each needs much memory.
-    pub making: Arc<Mutex<Option<JoinHandle<()>>>>,
+    /// Held while the table of a whole file is made: one at a time, as each needs much memory.
+    pub making: Arc<Mutex<()>>,
 }
 
 /// The DWARF as far as it was read.
@@ -74,8 +67,6 @@ const WEIGHT: usize = 16 << 10;
 const SYMBOL_WEIGHT: usize = 48;
 /// Answers that read no more of the symbol table than they need; after them all of it is read.
 const SINGLE_ANSWERS: u32 = 2;
-/// Runs that a table in the cache is expected to be of use to: each bears its part.
-const RUNS: u32 = 3;
 /// The thread that makes it has a stack for entries as deep as the guard lets them be.
 const STACK: usize = 16 << 20;
 
@@ -84,198 +75,139 @@ impl DebugFile {
         object: ObjectFile,
         sup: Option<ObjectFile>,
         options: Arc<DebugFileOptions>,
-        learned: Arc<Mutex<Learned>>,
+        history: Arc<Mutex<FileHistory>>,
     ) -> DebugFile {
-        let table = lock(&learned).opened(&object, options.cache.as_ref());
+        let table = lock(&history).opened(&object, options.cache.as_ref());
         DebugFile {
-            inner: Arc::new(Inner {
-                object,
-                sup,
-                options,
-                dwarf: Mutex::default(),
-                learned,
-                symbols: OnceLock::new(),
-                packed_symbols: OnceLock::new(),
-                full_table: table.map_or_else(OnceLock::new, OnceLock::from),
-                stop: AtomicBool::new(false),
-                is_wanted_again: AtomicBool::new(false),
-            }),
+            object,
+            sup,
+            options,
+            dwarf: Mutex::default(),
+            history,
+            symbols: OnceLock::new(),
+            packed_symbols: OnceLock::new(),
+            full_table: table.map_or_else(OnceLock::new, OnceLock::from),
+            is_wanted_again: AtomicBool::new(false),
         }
     }
 
     pub(crate) fn object(&self) -> &ObjectFile {
-        &self.inner.object
+        &self.object
     }
 
     /// Returns what is not read of its debug information, as far as look-ups needed it.
     pub(crate) fn unread(&self) -> Unread {
-        let dwarf = lock(&self.inner.dwarf);
+        let dwarf = lock(&self.dwarf);
         let mut unread = dwarf
             .direct
             .as_ref()
             .map(Direct::unread)
             .unwrap_or_default();
-        if let Some(table) = self.inner.full_table.get() {
+        if let Some(table) = self.full_table.get() {
             unread.damaged = table.damaged;
         }
-        unread.refused += usize::from(matches!(self.inner.packed_symbols.get(), Some(None)));
-        unread.split |= self.inner.object.altlink.is_some() && self.inner.sup.is_none();
+        unread.refused += usize::from(matches!(self.packed_symbols.get(), Some(None)));
+        unread.split |= self.object.altlink.is_some() && self.sup.is_none();
         unread
     }
 
     /// Bytes of memory that it takes, roughly: more than what is mapped of files.
     pub(crate) fn weight(&self) -> usize {
-        let inner = &self.inner;
-        let table = inner.full_table.get().map_or(0, FullTable::weight);
-        let packed = inner.packed_symbols.get().and_then(Option::as_ref);
-        let symbols = inner.symbols.get().into_iter().chain(packed);
+        let table = self.full_table.get().map_or(0, FullTable::weight);
+        let packed = self.packed_symbols.get().and_then(Option::as_ref);
+        let symbols = self.symbols.get().into_iter().chain(packed);
         let symbols: usize = symbols.map(|all| all.len() * SYMBOL_WEIGHT).sum();
         // One that is at work is known another time.
-        let dwarf = inner.dwarf.try_lock().ok();
+        let dwarf = self.dwarf.try_lock().ok();
         let dwarf = dwarf.as_deref();
         let direct = dwarf.and_then(|dwarf| dwarf.direct.as_ref());
         let direct = direct.map_or(0, Direct::weight);
         let names = dwarf.map_or(0, |dwarf| dwarf.names.weight());
         let unpacked = dwarf
             .and_then(|dwarf| dwarf.sections.as_ref())
-            .map_or(0, |_| inner.object.unpacked as usize);
+            .map_or(0, |_| self.object.unpacked as usize);
         WEIGHT + table + symbols + direct + names + unpacked
     }
 
-    /// Notes that the file is closed for want of room: its table is kept, also one that is still being made.
+    /// Notes that the file is closed for want of room and may be opened again.
     pub(crate) fn will_be_wanted(&self) {
-        self.inner.is_wanted_again.store(true, Ordering::Relaxed);
+        self.is_wanted_again.store(true, Ordering::Relaxed);
     }
 
     /// Notes that nothing is asked for a while: what is mapped need not stay in memory.
     pub(crate) fn let_go(&self) {
-        self.inner.object.bytes.let_go();
-        if let Some(table) = self.inner.full_table.get() {
+        self.object.bytes.let_go();
+        if let Some(table) = self.full_table.get() {
             table.bytes().let_go();
         }
     }
 
     /// Returns true if its answers come from the table of the whole file, in less than a microsecond each.
     pub(crate) fn has_table(&self) -> bool {
-        self.inner.full_table.get().is_some()
+        self.full_table.get().is_some()
     }
 
     /// The answer for a link-time address; `None` where the truth is unknown.
     pub(crate) fn lookup(&self, svma: u64) -> Option<Resolved> {
-        let inner = &self.inner;
-        inner.object.code_end(svma)?;
-        if let Some(table) = inner.full_table.get() {
+        self.object.code_end(svma)?;
+        if let Some(table) = self.full_table.get() {
             return table.lookup(svma);
         }
-        let (answer, is_worth_it) = inner.lookup_directly(svma);
-        if is_worth_it {
-            self.begin_table();
-        }
-        answer
+        self.make_table_for(0);
+        self.lookup_directly(svma)
     }
 
-    /// Begins to make the table of the whole file; a later look-up asks again where another file's is being made.
-    fn begin_table(&self) {
-        let Ok(mut making) = self.inner.options.making.try_lock() else {
+    /// Makes the table of the whole file if the addresses that were looked up so far, and `more` of them to come, pay for it.
+    pub(crate) fn make_table_for(&self, more: usize) {
+        let pays = |bytes| lock(&self.history).pays_for_table(bytes, more);
+        if self.full_table.get().is_some() || !pays(0) {
+            return;
+        }
+        let (sections, is_partial) = {
+            let dwarf = self.begun();
+            let is_partial = dwarf.direct.as_ref().map(|direct| direct.is_partial);
+            (dwarf.sections.clone(), is_partial)
+        };
+        let Some((sections, is_partial)) = sections.zip(is_partial) else {
             return;
         };
-        if making.as_ref().is_none_or(JoinHandle::is_finished) {
-            self.begin_after(&mut making);
-        }
-    }
-
-    /// Makes the table of the whole file now if so many times the look-ups so far pay for it. For one who is about to look up
-    /// many addresses.
-    pub(crate) fn make_table(&self, times: u32) {
-        if self.inner.wants_table(times) {
-            let mut making = lock(&self.inner.options.making);
-            self.begin_after(&mut making);
-            let _ = making.take().map(JoinHandle::join);
-        }
-    }
-
-    /// Begins to make the table once the one before is made: the thread takes over its memory.
-    fn begin_after(&self, making: &mut Option<JoinHandle<()>>) {
-        let _ = making.take().map(JoinHandle::join);
-        if std::mem::replace(&mut lock(&self.inner.learned).settled, true) {
+        if !pays(sections.info_len() + sections.lines_len()) {
             return;
         }
-        let inner = self.inner.clone();
-        let thread = std::thread::Builder::new()
-            .name("debug file".into())
-            .stack_size(STACK)
-            .spawn(move || inner.build_table());
-        *making = thread.ok();
-    }
-}
-
-impl Drop for DebugFile {
-    /// A table that was begun is made, for the next process, or for the next opening of a file that is closed for want of
-    /// room; else it is of no use without a cache.
-    fn drop(&mut self) {
-        let stop = self.inner.options.cache.is_none();
-        if stop && self.inner.is_wanted_again.load(Ordering::Relaxed) {
+        let _one_at_a_time = lock(&self.options.making);
+        if std::mem::replace(&mut lock(&self.history).is_settled, true) {
             return;
         }
-        self.inner.stop.store(stop, Ordering::Relaxed);
-        // The thread holds the file that it works on: while it does, no other one takes its place.
-        let works_on_this = |_: &mut JoinHandle<()>| Arc::strong_count(&self.inner) > 1;
-        let making = lock(&self.inner.options.making).take_if(works_on_this);
-        let _ = making.map(JoinHandle::join);
-    }
-}
-
-impl Drop for Inner {
-    /// Keeps what is known of a file that may be opened again, by this process or by the next.
-    fn drop(&mut self) {
-        let mut learned = lock(&self.learned);
-        learned.keep_cost(&self.object, self.options.cache.as_ref());
-        if !self.is_wanted_again.load(Ordering::Relaxed) {
-            return;
-        }
-        let dwarf = self.dwarf.get_mut();
-        let direct = dwarf.unwrap_or_else(PoisonError::into_inner).direct.take();
-        learned.guard = direct.and_then(Direct::into_guard).unwrap_or_default();
-        if let Some(table) = self.full_table.get() {
-            learned.put_aside(table);
-        }
-    }
-}
-
-impl Inner {
-    /// Makes the table of the whole file, and keeps it for the next process, too, or the reason why it can't be made.
-    fn build_table(&self) {
-        let Some(sections) = self.begun().sections.clone() else {
-            return;
+        let made = match is_partial {
+            true => Err(NoTable::OtherFiles),
+            false => on_a_large_stack(|| convert(&self.object, &sections, self.symbols())),
         };
-        match convert(&self.object, &sections, self.symbols(), &self.stop) {
+        match made {
             Ok((table, damaged)) => {
                 let _ = self.use_table(table, damaged);
             }
-            Err(reason) if reason.is_final() => {
-                let reason = reason.to_string();
-                let cache = self.options.cache.as_ref();
+            Err(reason) => {
+                let (cache, is_new) = (self.options.cache.as_ref(), !is_partial);
                 if let Some(cache) = cache
+                    && is_new
                     && Cache::is_worth_it(&self.object)
                 {
-                    cache.store_reason(&self.object, &reason);
+                    cache.store_reason(&self.object, &reason.to_string());
                 }
-                lock(&self.learned).no_table = Some(reason);
+                lock(&self.history).no_table = Some(reason.to_string());
             }
-            // A later look-up may begin it again.
-            Err(_) => lock(&self.learned).settled = false,
         }
     }
-
     fn use_table(&self, table: Vec<u8>, damaged: usize) -> Option<()> {
         // A damaged file may be mended, with the same id and size.
         let worth_it = |_: &&Cache| damaged == 0 && Cache::is_worth_it(&self.object);
         if let Some(cache) = self.options.cache.as_ref().filter(worth_it) {
             cache.store(&self.object, &table);
         }
-        let bytes = SharedBytes::from(table);
-        // A process has no room for all tables.
-        let bytes = bytes.aside().unwrap_or(bytes);
+        // A mapped table takes no room.
+        let kept = self.options.cache.as_ref().filter(worth_it);
+        let kept = kept.and_then(|cache| cache.load(&self.object));
+        let bytes = kept.unwrap_or_else(|| SharedBytes::from(table));
         let table = FullTable::new(bytes, damaged, self.object.base)?;
         self.full_table.set(table).ok()?;
         let mut dwarf = lock(&self.dwarf);
@@ -317,10 +249,7 @@ impl Inner {
         let sup = self.sup.as_ref().and_then(DwarfSections::load);
         let sup = sup.map(Arc::new);
         if let Some(own) = &dwarf.sections {
-            let mut learned = lock(&self.learned);
-            let (info, lines) = (own.info_len(), own.lines_len());
-            learned.cost.table_is_made_of(info, lines);
-            let guard = std::mem::take(&mut learned.guard);
+            let guard = std::mem::take(&mut lock(&self.history).guard);
             let mut direct = Direct::new(&self.object, own, sup.as_ref(), guard);
             direct.is_anywhere = self.options.search;
             dwarf.direct = Some(direct);
@@ -329,35 +258,14 @@ impl Inner {
         dwarf
     }
 
-    /// The answer straight from DWARF and symbols, and whether the table of the whole file is worth it now.
-    fn lookup_directly(&self, svma: u64) -> (Option<Resolved>, bool) {
-        let begun = lock(&self.learned).cost.begin();
+    /// The answer straight from DWARF and symbols.
+    fn lookup_directly(&self, svma: u64) -> Option<Resolved> {
         let mut dwarf = self.begun();
         if let Some(table) = self.full_table.get() {
-            return (table.lookup(svma), false); // made while this thread waited
+            return table.lookup(svma); // made while this thread waited
         }
-        let answer = self.answer(&mut dwarf, svma);
-        drop(dwarf);
-        lock(&self.learned).cost.end(begun);
-        (answer, self.wants_table(1))
-    }
-
-    /// Returns true if so many times the look-ups so far pay for a table, and none was begun. Notes the reason where none
-    /// can be made.
-    fn wants_table(&self, times: u32) -> bool {
-        let times = times * self.options.cache.as_ref().map_or(1, |_| RUNS);
-        let pays = |learned: &Learned| !learned.settled && learned.cost.pays_for_table(times);
-        if !pays(&lock(&self.learned)) {
-            return false;
-        }
-        let is_partial = (self.begun().direct.as_ref()).map(|direct| direct.is_partial);
-        if is_partial != Some(true) {
-            return is_partial.is_some();
-        }
-        let mut learned = lock(&self.learned);
-        learned.settled = true;
-        learned.no_table = Some(NoTable::OtherFiles.to_string());
-        false
+        lock(&self.history).asked += 1;
+        self.answer(&mut dwarf, svma)
     }
 
     fn answer(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {
@@ -421,6 +329,30 @@ impl Inner {
         };
         self.packed_symbols.get_or_init(read).as_ref()
     }
+}
+
+impl Drop for DebugFile {
+    /// Keeps what was checked of a file that may be opened again.
+    fn drop(&mut self) {
+        if self.is_wanted_again.load(Ordering::Relaxed) {
+            let dwarf = self.dwarf.get_mut();
+            let direct = dwarf.unwrap_or_else(PoisonError::into_inner).direct.take();
+            let guard = direct.and_then(Direct::into_guard);
+            lock(&self.history).guard = guard.unwrap_or_default();
+        }
+    }
+}
+
+/// Runs `work` on a stack for entries as deep as the guard lets them be.
+fn on_a_large_stack<T: Send>(
+    work: impl FnOnce() -> Result<T, NoTable> + Send,
+) -> Result<T, NoTable> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        let thread = thread.spawn_scoped(scope, work);
+        let made = thread.map_err(|_| NoTable::Unreadable)?.join();
+        made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! Reads DWARF, SymCaches and symbols of one debug file: an address becomes functions, files and lines.
 
 pub(super) mod convert;
-pub(super) mod cost;
 pub(super) mod debug_file;
 pub(super) mod direct;
 pub(super) mod dwarf;
 pub(super) mod guard;
+pub(super) mod history;
 pub(super) mod instructions;
-pub(super) mod learned;
 pub(super) mod lines;
 pub(super) mod names;
 pub(super) mod names_by_code;

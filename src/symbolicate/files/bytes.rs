@@ -92,17 +92,6 @@ impl SharedBytes {
         Ok(SharedBytes::from(bytes))
     }
 
-    /// The same bytes in a file without a name, in the folder for temporary files: they take memory only while they are
-    /// read. `None` if it cannot be written.
-    pub(crate) fn aside(&self) -> Option<SharedBytes> {
-        if self.stamp().is_some() {
-            return Some(self.clone());
-        }
-        let mut file = tempfile::tempfile().ok()?;
-        std::io::Write::write_all(&mut file, self).ok()?;
-        SharedBytes::map_open(&file, Path::new("a temporary file")).ok()
-    }
-
     /// The stamp that the file had when it was mapped; `None` for memory of our own.
     pub(crate) fn stamp(&self) -> Option<FileStamp> {
         let Backing::Mapped(mapped) = &self.owner else {

@@ -12,14 +12,14 @@ mod names;
 #[test]
 fn units_that_were_checked_are_known_when_the_file_is_opened_again() {
     let options = Arc::new(options());
-    let learned = Arc::<Mutex<Learned>>::default();
+    let history = Arc::<Mutex<FileHistory>>::default();
     let mut all = Vec::new();
     for opening in 0..3 {
         let object = object_file::open(KIOSK.as_ref()).unwrap().remove(0);
         let (start, end) = object.code[0];
-        let file = DebugFile::new(object, None, options.clone(), learned.clone());
-        assert_eq!(lock(&learned).guard.weight() > 0, opening > 0);
-        let answers = (start..end).map(|svma| file.inner.lookup_directly(svma).0);
+        let file = DebugFile::new(object, None, options.clone(), history.clone());
+        assert_eq!(lock(&history).guard.weight() > 0, opening > 0);
+        let answers = (start..end).map(|svma| file.lookup_directly(svma));
         all.push(format!("{:?}", answers.collect::<Vec<_>>()));
         file.will_be_wanted();
     }
@@ -28,11 +28,10 @@ fn units_that_were_checked_are_known_when_the_file_is_opened_again() {
 
 /// A file for both ways, and its table; `None` where no table can be made of it.
 fn engines(object: ObjectFile) -> Option<(DebugFile, FullTable)> {
-    // Its own table is broken off once it goes.
     let debug_file = DebugFile::new(object, None, Arc::new(options()), Arc::default());
-    let file = &debug_file.inner;
+    let file = &debug_file;
     let sections = Arc::new(DwarfSections::load(&file.object)?);
-    let (table, damaged) = convert(&file.object, &sections, file.symbols(), &file.stop).ok()?;
+    let (table, damaged) = convert(&file.object, &sections, file.symbols()).ok()?;
     let table = FullTable::new(SharedBytes::from(table), damaged, file.object.base).unwrap();
     Some((debug_file, table))
 }
@@ -42,10 +41,10 @@ fn differences(path: &str) -> (Vec<String>, usize) {
     let object = object_file::open(path.as_ref()).unwrap().remove(0);
     let code = object.code.clone();
     let (debug_file, table) = engines(object).unwrap();
-    let file = &debug_file.inner;
+    let file = &debug_file;
     let (mut differ, mut known) = (Vec::new(), 0);
     for address in code.iter().flat_map(|&(start, end)| start..end) {
-        let direct = file.lookup_directly(address).0;
+        let direct = file.lookup_directly(address);
         let of_table = table.lookup(address);
         let plain = |answer: &Option<Resolved>| format!("{answer:?}");
         if plain(&direct) != plain(&of_table) {
@@ -184,12 +183,12 @@ fn compare(bytes: Vec<u8>) -> Option<(Alone, u64)> {
     let object = objects.into_iter().next()?;
     let code = object.code.clone();
     let (debug_file, table) = engines(object)?;
-    let file = &debug_file.inner;
+    let file = &debug_file;
     let (mut alone, mut both) = (Alone::default(), 0);
     let has_line = |answer: Option<Resolved>| answer.is_some_and(|of| of.frames[0].line.is_some());
     let addresses = code.iter();
     for address in addresses.flat_map(|&(start, end)| (start..end).step_by(16)) {
-        let direct = has_line(file.lookup_directly(address).0);
+        let direct = has_line(file.lookup_directly(address));
         match (direct, has_line(table.lookup(address))) {
             (true, false) => alone.direct += 1,
             (false, true) => alone.table += 1,
@@ -294,7 +293,7 @@ fn names_of_inlined_internal_functions_have_the_scopes_of_their_symbols() {
         let kept = compile("g++", &format!("{flags} -DKEEP"), "kept");
         let inlined = compile("g++", flags, "inlined");
         let name = |file: &DebugFile, address: u64| {
-            let answer = file.inner.lookup_directly(address).0.unwrap();
+            let answer = file.lookup_directly(address).unwrap();
             answer.frames[0].function.clone().unwrap().to_string()
         };
         let (truth, _) = engines(object_file::open(kept.as_ref()).unwrap().remove(0)).unwrap();

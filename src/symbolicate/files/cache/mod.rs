@@ -36,10 +36,9 @@ const HEADER: usize = STAMP_AT + size_of::<FileStamp>();
 const STAMP_AT: usize = 3 * 8;
 /// Counts up with every change of what a file holds.
 const VERSION: u32 = 10;
-/// Endings of names: of a table, of the reason for its absence, and of the time that look-ups took without it.
+/// Endings of names: of a table, and of the reason for its absence.
 const TABLE: &str = "table";
 const REASON: &str = "reason";
-const SPENT: &str = "spent";
 /// Bytes that are checked at a time, and then let go.
 const BLOCK: usize = 1 << 20;
 /// All tables together take no more than this by default.
@@ -114,14 +113,6 @@ impl Cache {
         String::from_utf8(reason.to_vec()).ok()
     }
 
-    /// The CPU time that look-ups in `object` took in earlier processes, if that is known. Whoever made the file: it says no
-    /// more than when a table is made.
-    pub(crate) fn load_spent(&self, object: &ObjectFile) -> Option<Duration> {
-        let nanos = self.read(&name(object, SPENT)?)?;
-        let nanos = u64::from_le_bytes(nanos[..].try_into().ok()?);
-        Some(Duration::from_nanos(nanos))
-    }
-
     fn load_as(&self, object: &ObjectFile, ending: &str) -> Option<SharedBytes> {
         let name = name(object, ending)?;
         let (identity, file) = self.read_file(&name)?;
@@ -175,22 +166,11 @@ impl Cache {
     /// no error: it is a cache.
     pub(crate) fn store(&self, object: &ObjectFile, table: &[u8]) {
         self.store_as(object, TABLE, table);
-        if let Some((place, name)) = self.find().zip(name(object, SPENT)) {
-            remove(&place.join(name));
-        }
     }
 
     /// Writes why there is no table, so that the next process does not try again.
     pub(crate) fn store_reason(&self, object: &ObjectFile, reason: &str) {
         self.store_as(object, REASON, reason.as_bytes());
-    }
-
-    /// Writes how much CPU time look-ups in `object` took so far.
-    pub(crate) fn store_spent(&self, object: &ObjectFile, spent: Duration) {
-        let nanos = u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX);
-        if let Some(name) = name(object, SPENT) {
-            self.write(&name, &nanos.to_le_bytes());
-        }
     }
 
     fn store_as(&self, object: &ObjectFile, ending: &str, content: &[u8]) {
@@ -307,7 +287,7 @@ fn is_fresh(name: &str) -> Option<bool> {
     let is_ours = is_hex(id)
         && is_hex(size)
         && version.is_ok()
-        && [TABLE, REASON, SPENT, "folder"].contains(&ending)
+        && [TABLE, REASON, "folder"].contains(&ending)
         && (is_whole || rest.ends_with(".new"));
     is_ours.then_some(!is_whole)
 }

@@ -32,7 +32,7 @@ fn outermost(path: &str) -> impl Fn(u64) -> [Option<String>; 2] {
     let object = object_file::open(path.as_ref()).unwrap().remove(0);
     let (file, table) = engines(object).unwrap();
     move |address| {
-        let direct = file.inner.lookup_directly(address).0;
+        let direct = file.lookup_directly(address);
         [direct, table.lookup(address)].map(|answer| {
             let answer = answer?;
             Some(answer.frames.last()?.function.as_deref()?.to_owned())
