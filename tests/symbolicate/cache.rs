@@ -148,7 +148,7 @@ fn a_damaged_table_is_never_believed() {
         assert_eq!(
             answers(
                 &symbolicator,
-                &all[..300].iter().step_by(25).copied().collect::<Vec<_>>()
+                &all.iter().step_by(25).copied().collect::<Vec<_>>()
             ),
             truth.iter().step_by(25).cloned().collect::<Vec<_>>(),
             "damage {i}"

@@ -20,14 +20,6 @@ impl Instructions {
         Some(Instructions { sections, is_arm64 })
     }
 
-    /// Bytes of code.
-    pub(crate) fn len(&self) -> u64 {
-        self.sections
-            .iter()
-            .map(|(_, bytes)| bytes.len() as u64)
-            .sum()
-    }
-
     /// The bytes from `svma` to the end of the section that holds it.
     fn from(&self, svma: u64) -> Option<&[u8]> {
         self.sections.iter().find_map(|(start, bytes)| {

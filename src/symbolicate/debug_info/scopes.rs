@@ -1,7 +1,7 @@
 //! Names with their scopes of C++ functions that debug information names by their last part alone: those with internal
 //! linkage, those of local classes, lambdas.
 //!
-//! Each part is spelled as the compiler has it: `app::(anonymous namespace)::join_row`, `app::pay::<lambda>::operator()`.
+//! Each part is spelled as the compiler has it: `app::(anonymous namespace)::join_row`, `app::pay::{lambda}::operator()`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -136,7 +136,7 @@ impl<'a> ScopedNames<'a> {
             let scope = self.describe(scope)?;
             let name = scope.plain.unwrap_or_else(|| match tag {
                 gimli::DW_TAG_namespace => "(anonymous namespace)".into(),
-                _ if plain == "operator()" && parts.len() == 1 => "<lambda>".into(),
+                _ if plain == "operator()" && parts.len() == 1 => "{lambda}".into(),
                 _ => "{unnamed type}".into(),
             });
             bytes += name.len() + 2;
@@ -145,6 +145,12 @@ impl<'a> ScopedNames<'a> {
             }
             parts.push(name);
             at = scope.own;
+        }
+        // GCC spells those in template arguments in another way.
+        if parts.iter().any(|part| part.contains("<lambda")) {
+            for part in parts.iter_mut().filter(|part| *part == "{lambda}") {
+                *part = "<lambda>".into();
+            }
         }
         parts.reverse();
         (parts.len() > 1).then(|| ScopedName {

@@ -198,11 +198,6 @@ impl<'n> Stripping<'n> {
         let (rest, begins) = (self.rest, self.begins());
         let is_type = begins && (rest.starts_with("<impl ") || !self.out.ends_with("::"));
         match rest.as_bytes() {
-            // GCC's lambdas, in debug information.
-            [b'<', ..] if begins && rest.starts_with("<lambda") => {
-                self.skip_brackets();
-                self.out.push_str("{lambda}");
-            }
             [b'<', ..] if is_type => self.qualified_type(),
             [b'<', ..] => self.type_arguments(),
             [b'(', ..] if rest.starts_with(ANONYMOUS) => {

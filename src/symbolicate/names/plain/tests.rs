@@ -54,8 +54,6 @@ app::run::{lambda}::operator()
     app::run()::{lambda(int)#1}::operator()(int) const
     app::run()::{lambda(int)#2}::operator()(int) const
     app::run()::'lambda0'(int)::operator()(int) const
-    app::run::<lambda(int, std::vector<int>)>::operator()
-    app::run::<lambda>::operator()
 app::run::{lambda}::operator()
     app::run()::$_0::operator()(int) const
     app::run()::$_12::operator()() const
