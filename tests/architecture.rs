@@ -237,7 +237,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("platform", 2630),
     ("platform/apple", 1947),
     ("platform/linux", 3169),
-    ("recorder", 2883),
+    ("recorder", 2882),
     ("report", 5451),
     ("store", 1009),
     ("symbolicate", 1778),

@@ -34,7 +34,7 @@ pub use crate::recorder::{StallEvent, Threads};
 
 use crate::context::{CONTEXT, Context};
 use crate::platform::folder::Folder;
-use crate::platform::{MainQueue, Thread, clock, process_mark, stop};
+use crate::platform::{MainQueue, Thread, clock, process_mark, signals, stop};
 use crate::recorder::{Helper, LiveRecorder, retire_crash, trace_report};
 use crate::report::name::Name;
 use crate::store::launch::{self, LaunchRecord};
@@ -273,8 +273,8 @@ impl Monitor {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn replaced_signals(&self) -> Vec<i32> {
-        let replaced = self.crash.as_ref().map(crash::replaced);
-        let replaced = replaced.unwrap_or_default().into_iter();
+        let signals = self.crash.as_ref().map_or(&[][..], Crash::signals);
+        let replaced = signals::replaced(signals).into_iter();
         #[cfg(target_os = "linux")]
         let replaced = replaced.chain(stop::taken());
         replaced.collect()

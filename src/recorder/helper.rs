@@ -93,8 +93,8 @@ impl Helper {
 
 /// Waits for fresh images where a stack leads into code of none that is known: a library may have been
 /// loaded a moment ago. So many times and no more, as of code that a process makes for itself no table
-/// will ever know; and where the helper did not answer once, it is not waited for again.
-#[derive(Debug)]
+/// will ever know; and where the helper did not answer once, it is not waited for again. The default never waits.
+#[derive(Debug, Default)]
 pub(crate) struct Renewals {
     left: u32,
     stuck: bool,
@@ -107,14 +107,6 @@ impl Renewals {
     pub fn new() -> Renewals {
         Renewals {
             left: 20,
-            stuck: false,
-        }
-    }
-
-    /// For where no wait is allowed.
-    pub fn none() -> Renewals {
-        Renewals {
-            left: 0,
             stuck: false,
         }
     }

@@ -14,6 +14,7 @@ use crate::platform::forked::lock_within;
 use crate::platform::{Thread, ThreadName, folder};
 use crate::report::name::Name;
 use crate::report::{CaptureView, EventKind, EventView, ThreadView, WalkEnd};
+use crate::trigger::crash;
 use crate::trigger::loss::{LOSSES, LossReason};
 use crate::trigger::panic::Panic;
 
@@ -189,6 +190,7 @@ impl LiveRecorder {
         Some(self.write(&mut work, &event, Thread::current(), false))
     }
 
+    /// Writes a report, once it is known that the process survives a crash that another thread is in.
     fn write(
         &self,
         work: &mut Option<Work>,
@@ -196,6 +198,10 @@ impl LiveRecorder {
         first: Thread,
         all: bool,
     ) -> io::Result<Name> {
+        if !crash::lives_on() {
+            LOSSES.count(LossReason::Unwritten);
+            return Err(io::Error::other("the process dies of a crash"));
+        }
         let work = self.made(work)?;
         let from = io::Error::from_raw_os_error;
         let (folder, facts) = (&self.folder, &self.facts);

@@ -183,9 +183,6 @@ impl LoadWatcher for LoadRecorder {
     }
 
     fn excess(&mut self, excess: &Excess) {
-        if crash::in_progress() {
-            return;
-        }
         let key = match excess {
             Excess::Cpu { .. } => 1,
             Excess::Memory { .. } => 2,

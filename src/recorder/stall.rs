@@ -80,11 +80,11 @@ impl StallRecorder {
         }
         let waiting = case.vote(at);
         if case.shared.passes(case.sampler.samples.heaviest()) {
-            // An error ends this report alone: the folder may take the next one.
-            case.open = case.begin(work, info, waiting).ok();
+            case.held = Some((*info, waiting));
+            case.settle(work);
         }
-        if case.open.is_none() {
-            self.cases.close(0);
+        if case.open.is_none() && case.held.is_none() {
+            case.close(0);
         }
     }
 
@@ -128,6 +128,37 @@ impl StallSlot {
             .map(|waiting| waiting.line(watched.thread()));
         self.cause.vote(at, line);
         waiting
+    }
+
+    /// Writes the beginning and the end that the report lacks, unless the process may die of a crash: then later.
+    fn settle(&mut self, work: &mut Work) {
+        if crash::is_undecided() {
+            return;
+        }
+        if let Some((info, waiting)) = self.held.take() {
+            // An error ends this report alone: the folder may take the next one.
+            self.open = self.begin(work, &info, waiting).ok();
+        }
+        let Some(end) = self.end.take() else {
+            return;
+        };
+        self.write_samples(work, true);
+        let mut over = 0;
+        if let Some(mut recording) = self.open.take() {
+            let cause = self.cause.line().filter(|_| waits(&end.info));
+            let view = StallEndView {
+                duration: end.info.lasted,
+                at_least: end.info.at_least,
+                how: end.how.as_str(),
+                class: Some(end.info.class.as_str()),
+                reason: cause.or(never_beat(&end.info)),
+            };
+            recording.stall_end(&mut work.buffers, &view);
+            // If this fails, the next launch closes the file.
+            let _ = self.shared.finish(recording, work);
+            over = clock::monotonic();
+        }
+        self.close(over);
     }
 
     /// Begins the report of a stall: the event, the watched thread, and the threads that explain its wait.
@@ -184,7 +215,7 @@ impl StallSlot {
             None => recording.unresponsive(&mut work.buffers, &thread),
         }
         recording.surroundings(&mut work.buffers, &images);
-        if !is_main || waiting.is_some() {
+        if self.end.is_none() && (!is_main || waiting.is_some()) {
             // Writes the main thread and the holders of the lock, too. If no holder is known, writes all threads: any
             // of them may be one.
             let (own, installed) = (Thread::current(), self.installed);
@@ -262,9 +293,6 @@ impl Watcher for StallRecorder {
     }
 
     fn stalled(&mut self, info: &StallInfo) {
-        if crash::in_progress() {
-            return;
-        }
         COUNTERS.begins();
         self.note_essential(1);
         match self.cases.wanted(true) {
@@ -275,25 +303,11 @@ impl Watcher for StallRecorder {
     }
 
     fn ended(&mut self, end: &StallEndInfo) {
-        let (mut over, work) = (0, &mut self.work);
         if let Some(case) = self.cases.present() {
-            case.write_samples(work, true);
-            if let Some(mut recording) = case.open.take() {
-                let cause = case.cause.line().filter(|_| waits(&end.info));
-                let view = StallEndView {
-                    duration: end.info.lasted,
-                    at_least: end.info.at_least,
-                    how: end.how.as_str(),
-                    class: Some(end.info.class.as_str()),
-                    reason: cause.or(never_beat(&end.info)),
-                };
-                recording.stall_end(&mut work.buffers, &view);
-                // If this fails, the next launch closes the file.
-                let _ = case.shared.finish(recording, work);
-                over = clock::monotonic();
-            }
+            case.end = Some(*end);
+            case.settle(&mut self.work);
         }
-        if self.cases.close(over) {
+        if self.cases.close(0) {
             LOSSES.count(LossReason::Quota);
         }
         COUNTERS.ends(nanos(end.info.lasted));
@@ -307,6 +321,7 @@ impl Watcher for StallRecorder {
     }
 
     fn observed(&mut self, now: u64) {
+        (self.cases.all.iter_mut()).for_each(|case| case.settle(&mut self.work));
         while !crash::in_progress()
             && let Some(info) = self.cases.next_waiting(now)
         {

@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use super::cause::MainCause;
+use super::lock::Waiting;
 use super::sampler::Sampler;
 use super::{Recording, Shared};
 use crate::platform::Thread;
 use crate::trigger::heartbeat::THREADS;
-use crate::trigger::stall::StallInfo;
+use crate::trigger::stall::{StallEndInfo, StallInfo};
 use crate::trigger::watchdog::WatchTarget;
 use crate::trigger::watched_thread::WatchedThread;
 
@@ -24,6 +25,10 @@ pub(super) struct StallSlot {
     pub subject: WatchTarget,
     pub sampler: Sampler,
     pub open: Option<Recording>,
+    /// The stall whose report is to begin, once it is known that the process survives a crash.
+    pub held: Option<(StallInfo, Option<Waiting>)>,
+    /// The end that the report lacks, for the same reason.
+    pub end: Option<StallEndInfo>,
     /// The lock that the stall waits for most of its time.
     pub cause: MainCause,
     /// The limits are those of its pool.
@@ -38,14 +43,22 @@ pub(super) struct StallSlot {
 
 impl StallSlot {
     fn is_of(&self, subject: &WatchTarget) -> bool {
-        !self.is_free && self.subject.index == subject.index
+        !self.is_free && self.end.is_none() && self.subject.index == subject.index
+    }
+
+    /// Is free again; its last stall was over at this time.
+    pub fn close(&mut self, over: u64) {
+        self.is_free = true;
+        self.open = None;
+        self.held = None;
+        self.over = over;
     }
 }
 
 /// All of them, and the thread that the watchdog's calls are about.
 pub(super) struct StallSlots {
     /// The first is kept for the thread that installed, if that is watched.
-    all: Vec<StallSlot>,
+    pub all: Vec<StallSlot>,
     is_main_watched: bool,
     installed: Thread,
     pub subject: WatchTarget,
@@ -84,6 +97,8 @@ impl StallSlots {
             subject: self.subject.clone(),
             sampler: Sampler::new(watched),
             open: None,
+            held: None,
+            end: None,
             cause: MainCause::new(),
             shared: self.shared.clone(),
             is_stalled: false,
@@ -161,7 +176,8 @@ impl StallSlots {
 
     fn place(&self, is_stalled: bool) -> Option<usize> {
         if self.subject.index == 0 {
-            return Some(0);
+            let is_taken = self.all.first().is_some_and(|main| main.end.is_some());
+            return (!is_taken).then_some(0);
         }
         let own = self.find(|case| case.is_of(&self.subject));
         if own.is_some() || !self.waiting.is_empty() {
@@ -188,9 +204,7 @@ impl StallSlots {
     /// still waited for a place.
     pub fn close(&mut self, over: u64) -> bool {
         if let Some(case) = self.present() {
-            case.is_free = true;
-            case.open = None;
-            case.over = over;
+            case.close(over);
         }
         let (index, before) = (self.subject.index, self.waiting.len());
         self.waiting.retain(|(of, _)| of.index != index);

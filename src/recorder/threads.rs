@@ -37,10 +37,6 @@ pub(crate) struct ThreadTally {
 }
 
 impl ThreadTally {
-    fn count_unanswered(&mut self) {
-        self.unanswered = self.unanswered.saturating_add(1);
-    }
-
     /// Adds it to what the report's captures have cost. Signal-safe.
     pub fn add_to(&self, cost: &mut CaptureView<'_>) {
         let sum = |before: Option<u64>, more| Some(before.unwrap_or(0).saturating_add(more));
@@ -116,35 +112,19 @@ impl Work {
                 continue;
             }
             match patience.record(recording, buffers, images, (thread, now), &facts) {
-                Taken::InPlace => {}
-                Taken::Copied(bytes) => tally.bytes = tally.bytes.saturating_add(bytes),
-                Taken::Unanswered => tally.count_unanswered(),
-                Taken::Nothing => {
-                    tally.count_unanswered();
-                    recording.unresponsive(buffers, &facts);
-                }
-                Taken::Blocked => {
-                    tally.count_unanswered();
-                    recording.signal_blocked(buffers, &facts);
+                Ok(bytes) => tally.bytes = tally.bytes.saturating_add(bytes),
+                Err(is_blocked) => {
+                    tally.unanswered = tally.unanswered.saturating_add(1);
+                    match patience.capturer.capture_unanswered(thread) {
+                        Some(captured) => recording.thread(buffers, images, &facts, &captured),
+                        None if is_blocked => recording.signal_blocked(buffers, &facts),
+                        None => recording.unresponsive(buffers, &facts),
+                    }
                 }
             }
         }
         tally
     }
-}
-
-/// The way in which a thread was captured.
-enum Taken {
-    /// As its stack lay.
-    InPlace,
-    /// It was captured by a copy of so many bytes.
-    Copied(u64),
-    /// It did not answer; the frames that can be read without an answer were written.
-    Unanswered,
-    /// It did not answer, nothing could be read, and nothing was written.
-    Nothing,
-    /// It runs and blocks the signal that would stop it, and nothing was written.
-    Blocked,
 }
 
 /// Captures threads one by one, within the budgets (nanoseconds) for those that do not answer.
@@ -157,7 +137,9 @@ struct ThreadCapture<'c> {
 }
 
 impl ThreadCapture<'_> {
-    /// Captures a thread, of which this progress was read before, and writes it. Signal-safe.
+    /// Captures a thread, of which this progress was read before, and writes it; returns the bytes of stack that were copied. A
+    /// thread that does not answer is not written: returns true if it runs and blocks the signal that would stop it.
+    /// Signal-safe.
     fn record(
         &mut self,
         recording: &mut Recording,
@@ -165,7 +147,7 @@ impl ThreadCapture<'_> {
         images: &mut ImagesGuard,
         (thread, mut progress): (Thread, Option<ThreadProgress>),
         facts: &ThreadView<'_>,
-    ) -> Taken {
+    ) -> Result<u64, bool> {
         let capturer = &mut *self.capturer;
         let mut refused = false;
         loop {
@@ -175,26 +157,22 @@ impl ThreadCapture<'_> {
                 let captured = capturer.capture_context(&registers, images);
                 let state = Some("crashed too");
                 recording.thread(buffers, images, &ThreadView { state, ..*facts }, &captured);
-                return Taken::InPlace;
+                return Ok(0);
             }
             // One that is blocked is read as it lies: the signal of a stop might interrupt its call.
             if let Some(captured) = capturer.capture_blocked(thread, progress, images) {
                 recording.thread(buffers, images, facts, &captured);
-                return Taken::InPlace;
+                return Ok(0);
             }
             if refused || self.waited >= UNANSWERED_BUDGET || self.starved >= STARVED_BUDGET {
-                let Some(captured) = capturer.capture_unanswered(thread) else {
-                    return Taken::Nothing;
-                };
-                recording.thread(buffers, images, facts, &captured);
-                return Taken::Unanswered;
+                return Err(false);
             }
             let start = clock::monotonic();
             let renew = || self.renewals.renew();
             let is_blocked = match capturer.capture_renewing(thread, images, renew) {
                 Ok(captured) => {
                     recording.thread(buffers, images, facts, &captured);
-                    return Taken::Copied(captured.bytes);
+                    return Ok(captured.bytes);
                 }
                 Err(error) => matches!(error, StopError::Blocked),
             };
@@ -202,11 +180,7 @@ impl ThreadCapture<'_> {
             if is_blocked {
                 self.waited = took.saturating_add(self.waited);
                 // To ask once more would change nothing.
-                let Some(captured) = capturer.capture_unanswered(thread) else {
-                    return Taken::Blocked;
-                };
-                recording.thread(buffers, images, facts, &captured);
-                return Taken::Unanswered;
+                return Err(true);
             }
             // One that is ready to run and has not had the CPU would have answered.
             progress = thread.progress();

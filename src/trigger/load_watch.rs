@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::crash;
 use super::load::{Excess, LoadDetector, LoadObservation, Loads};
 use super::worker::Worker;
 
@@ -14,19 +15,24 @@ pub trait LoadWatcher {
     fn excess(&mut self, excess: &Excess);
 }
 
-/// Starts the thread that observes: it wakes once a second, or as often as the times that are set ask for.
+/// Starts the thread that observes: it wakes once a second, or as often as the times that are set ask for. While the process
+/// may die of a crash, findings are held back.
 pub(crate) fn spawn(
     loads: Loads,
     mut watcher: impl LoadWatcher + Send + 'static,
 ) -> io::Result<Worker> {
     Worker::spawn("wedjat-load", move |inbox| {
         let mut detector = LoadDetector::new(loads, watcher.gauge());
+        let mut held = [const { None }; 3];
         while inbox.goes_on(detector.period()) {
-            let found = detector.observe(&watcher.gauge());
-            found
-                .iter()
-                .flatten()
-                .for_each(|excess| watcher.excess(excess));
+            for (held, found) in held.iter_mut().zip(detector.observe(&watcher.gauge())) {
+                *held = found.or(held.take());
+            }
+            if !crash::is_undecided() {
+                held.iter_mut()
+                    .filter_map(Option::take)
+                    .for_each(|excess| watcher.excess(&excess));
+            }
         }
     })
 }

@@ -14,7 +14,6 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use super::crash;
 use super::heartbeat::as_recorder;
 use super::loss::{LOSSES, LossReason};
 use crate::platform::forked::First;
@@ -39,6 +38,13 @@ struct PanicSlot {
 // signal handler that reads it runs on that thread, or has another one read it while it waits, and
 // never returns into a write it interrupted without the process dying.
 unsafe impl Sync for PanicSlot {}
+
+impl PanicSlot {
+    fn change_owner(&self, from: u64, to: u64) -> bool {
+        let changed = (self.owner).compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+        changed.is_ok()
+    }
+}
 
 /// A panic of a thread, and the one before it.
 #[derive(Debug)]
@@ -164,9 +170,8 @@ pub(crate) fn uninstall() {
 
 fn noted(info: &std::panic::PanicHookInfo<'_>) {
     let handler = HANDLER.load(Ordering::Acquire);
-    // A child of `fork` is not what is recorded; a crash that is being reported is reported once.
-    if handler.is_null() || PROCESS.load(Ordering::Acquire) != process_id() || crash::in_progress()
-    {
+    // A child of `fork` is not what is recorded.
+    if handler.is_null() || PROCESS.load(Ordering::Acquire) != process_id() {
         return;
     }
     let message = info
@@ -203,27 +208,17 @@ fn report(handler: *mut (), message: &str, location: &str) {
 }
 
 fn note(message: &str, location: &str) {
-    let thread = Thread::current().id();
-    let owned = NOTES
-        .iter()
-        .any(|slot| slot.owner.load(Ordering::Acquire) == thread);
-    if !owned {
-        let claim = |slot: &PanicSlot| {
-            slot.owner
-                .compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-        };
+    if slot_of(Thread::current()).is_none() {
         // Threads that have panicked keep their slot until they are gone.
         for slot in &NOTES {
             let owner = slot.owner.load(Ordering::Acquire);
             let thread = Thread::from_id(owner);
             // Either may be denied in a sandbox.
             if owner != 0 && !thread.is_alive() && thread.progress().is_none() {
-                let _ = slot
-                    .owner
-                    .compare_exchange(owner, 0, Ordering::AcqRel, Ordering::Relaxed);
+                slot.change_owner(owner, 0);
             }
         }
+        let claim = |slot: &PanicSlot| slot.change_owner(0, Thread::current().id());
         // None free: at worst the text is missing from the report of this panic's abort.
         if !NOTES.iter().any(claim) {
             return;

@@ -144,6 +144,7 @@ impl Observer {
             seat.give_up(lag, asleep);
         }
         self.act(&mut watcher);
+        watcher.observed(clock::monotonic());
     }
 
     /// Waits until the next seat is due, or a beat or a call wakes it. Returns when that was due.

@@ -23,6 +23,7 @@ mod panics;
 mod parts;
 mod refused;
 mod signals;
+mod slow_handlers;
 mod stacks;
 #[path = "../support/mod.rs"]
 mod support;
@@ -71,6 +72,7 @@ fn main() {
         .chain(panics::trials())
         .chain(parts::trials())
         .chain(refused::trials())
+        .chain(slow_handlers::trials())
         .chain(taken::trials())
         .chain(undecided::trials())
         .chain(within::trials())
@@ -139,6 +141,7 @@ fn roles(role: &str, folder: &Path) {
             || panics::role(role, folder)
             || parts::role(role, folder)
             || refused::role(role, folder)
+            || slow_handlers::role(role, folder)
             || taken::role(role, folder)
             || undecided::role(role, folder)
             || within::role(role, folder) => {}

@@ -89,9 +89,9 @@ extern "C" fn goes_on_elsewhere(_: i32, _: *mut libc::siginfo_t, context: *mut l
     }
 }
 
-type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
 
-fn handle(signal: i32, handler: Handler) {
+pub fn handle(signal: i32, handler: Handler) {
     handle_with(signal, handler, libc::SA_ONSTACK);
 }
 

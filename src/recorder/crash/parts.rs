@@ -175,7 +175,7 @@ impl<'a> CrashReport<'a> {
         let written = [self.crashed.thread, Thread::current()];
         let others = |thread| !written.contains(&thread);
         let (work, images) = (&mut self.work.work, &mut self.images);
-        let tally = work.write_threads(recording, images, Renewals::none(), others);
+        let tally = work.write_threads(recording, images, Renewals::default(), others);
         tally.add_to(&mut self.cost);
     }
 

@@ -64,11 +64,6 @@ pub(crate) fn uninstall(crash: &Crash) -> bool {
     STATE.uninstall(state::now()).is_some()
 }
 
-/// The reported signals whose handler is not ours any more.
-pub(crate) fn replaced(crash: &Crash) -> Vec<i32> {
-    signals::replaced(crash.signals())
-}
-
 /// Disposition of a signal after the report.
 enum Then {
     /// The previous handler decides.

@@ -9,6 +9,7 @@ use super::state::{self, CrashOwner, CrashStage, STATE, SeenState};
 use super::watch::PartWatch;
 use crate::platform::gauge::Blocked;
 use crate::platform::{entry, keeping_errno, signals};
+use crate::trigger::heartbeat::HEARTBEAT;
 
 /// Code so near below a handler of ours on the stack was called while that one ran.
 const NEAR: u64 = 64 << 10;
@@ -28,9 +29,8 @@ const WAIT_STEP: i64 = 10_000_000;
 /// thread's own, where the code lies that it has jumped to. Signal-safe.
 pub(super) fn calls_of(here: u64, alternate: &Range<u64>) -> Range<u64> {
     let lowest = here.saturating_sub(NEAR - 1);
-    let is_alternate = alternate.contains(&here);
-    let bottom = if is_alternate { alternate.start } else { 0 };
-    lowest.max(bottom)..here
+    let bottom = Some(alternate.start).filter(|_| alternate.contains(&here));
+    lowest.max(bottom.unwrap_or(0))..here
 }
 
 /// Returns true if the owner's code that stands at `sp` on its stack runs within the handler that it has called.
@@ -49,7 +49,7 @@ pub(super) fn has_left(owner: CrashOwner) -> Option<bool> {
     Blocked::of(thread).map(|at| !is_in_handler(at.sp as usize))
 }
 
-/// The process lives on after what was reported. Signal-safe.
+/// The process lives on after what was reported, if a report stands. Signal-safe.
 pub(super) fn goes_on(seen: SeenState) {
     let retract = || {
         // A process that is to end, and has a handler for that, will.
@@ -59,48 +59,61 @@ pub(super) fn goes_on(seen: SeenState) {
             (ours.writer.retract)();
         }
     };
-    let _survives = keeping_errno(|| STATE.survives(seen, CrashOwner::current(), retract));
-    #[cfg(target_vendor = "apple")]
-    if _survives.is_some() {
+    if keeping_errno(|| STATE.survives(seen, CrashOwner::current(), retract)).is_some() {
+        // The reports that were held back may begin.
+        HEARTBEAT.wake();
+        #[cfg(target_vendor = "apple")]
         crate::platform::exceptions::install_again();
     }
 }
 
-/// Waits for another thread that takes a report back just now. Signal-safe.
-pub(super) fn until_taken_back() {
-    for _ in 0..WAIT_STEPS {
-        if state::now().stage != CrashStage::Retracting {
-            return;
-        }
-        signals::pause(WAIT_STEP);
-    }
-}
-
-/// The app ends in order, or takes us out: what it was asked about before was no death. A crash that another thread is
-/// reporting just now is one: waits for it. Signal-safe.
-pub(crate) fn ends_in_order() {
-    let marker = 0u8;
-    let here = CrashOwner::current();
+/// Waits while `is_open` is true of the state, 5 s at most, and returns the last state. Signal-safe.
+pub(super) fn wait_while(is_open: impl Fn(SeenState) -> bool) -> SeenState {
     let mut seen = state::now();
     for _ in 0..WAIT_STEPS {
-        let is_busy = matches!(
-            seen.stage,
-            CrashStage::Writing | CrashStage::Retracting | CrashStage::Dying
-        );
-        if !is_busy || seen.owner == here {
+        if !is_open(seen) {
             break;
         }
         signals::pause(WAIT_STEP);
         seen = state::now();
     }
-    let is_over = match seen.stage {
-        CrashStage::Answered => true,
+    seen
+}
+
+/// Returns true if the process has survived what was seen, as far as its owner shows; `None` where the owner cannot be looked
+/// at. Signal-safe.
+fn is_survived(seen: SeenState) -> Option<bool> {
+    let marker = 0u8;
+    match seen.stage {
+        CrashStage::Off | CrashStage::Idle | CrashStage::Answered => Some(true),
+        CrashStage::Writing | CrashStage::Dying | CrashStage::Retracting => Some(false),
         // A handler may exit.
-        CrashStage::Asking if seen.owner == here => !is_in_handler(&raw const marker as usize),
-        CrashStage::Asking => has_left(seen.owner) != Some(false),
-        _ => false,
-    };
-    if is_over {
+        CrashStage::Asking if seen.owner == CrashOwner::current() => {
+            Some(!is_in_handler(&raw const marker as usize))
+        }
+        CrashStage::Asking => has_left(seen.owner),
+    }
+}
+
+/// Waits until it is known whether the process survives a crash, 5 s at most. Returns false if a report is not to be written,
+/// since the process seems to die, and at once in a handler that is called for a crash. Signal-safe.
+pub(crate) fn lives_on() -> bool {
+    let here = CrashOwner::current();
+    let seen = wait_while(|seen| seen.owner != here && is_survived(seen) != Some(true));
+    is_survived(seen) != Some(false)
+}
+
+/// The app ends in order, or takes us out: what it was asked about before was no death. A crash that another thread is
+/// reporting just now is one: waits for it. Signal-safe.
+pub(crate) fn ends_in_order() {
+    let here = CrashOwner::current();
+    let busy = [
+        CrashStage::Writing,
+        CrashStage::Retracting,
+        CrashStage::Dying,
+    ];
+    let seen = wait_while(|seen| seen.owner != here && busy.contains(&seen.stage));
+    if is_survived(seen) != Some(false) {
         goes_on(seen);
     }
 }
@@ -120,15 +133,9 @@ impl LifeWatch {
     pub fn look(&mut self, now: u64) -> Option<u64> {
         let seen = state::now();
         let left = match seen.stage {
-            CrashStage::Off | CrashStage::Idle => {
-                self.since = None;
-                return match seen.stage {
-                    CrashStage::Off => None,
-                    _ => self.handlers.look(now),
-                };
-            }
-            CrashStage::Answered => Some(true),
-            CrashStage::Asking => has_left(seen.owner),
+            CrashStage::Off => return None,
+            CrashStage::Idle => return self.handlers.look(now),
+            CrashStage::Asking | CrashStage::Answered => is_survived(seen),
             #[cfg(target_os = "linux")]
             CrashStage::Writing => {
                 self.part.look(seen.owner.thread(), now);

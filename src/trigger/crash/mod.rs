@@ -28,9 +28,9 @@ mod waiting;
 mod watch;
 mod writing;
 
-pub(crate) use handler::{install, replaced, uninstall};
-pub(crate) use life::{LifeWatch, ends_in_order};
-pub(crate) use state::in_progress;
+pub(crate) use handler::{install, uninstall};
+pub(crate) use life::{LifeWatch, ends_in_order, lives_on};
+pub(crate) use state::{in_progress, is_undecided};
 pub(crate) use waiting::crashed_too;
 pub(crate) use watch::{Away, call};
 pub(crate) use writing::CrashPart;

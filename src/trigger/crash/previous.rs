@@ -51,7 +51,7 @@ impl Arrived {
                 }
                 // It took so long that the report was taken back.
                 if before.is_some() && own().is_none() {
-                    life::until_taken_back();
+                    life::wait_while(|seen| seen.stage == CrashStage::Retracting);
                     // SAFETY: the caller vouches for what arrived.
                     unsafe { self.write(state::now()) };
                 }

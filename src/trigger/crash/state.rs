@@ -9,7 +9,8 @@
 //! ```
 //!
 //! `Asking` and `Answered` are undecided: if the process ends, the report was that of its death; if it lives on,
-//! [`CrashState::survives`] takes the report back, on whatever thread that is noticed. They hinder nothing.
+//! [`CrashState::survives`] takes the report back, on whatever thread that is noticed. Until then other reports are held back
+//! ([`is_undecided`]), and nothing else is hindered.
 //!
 //! The word holds the process too: in a child of `fork` its parent's state is [`CrashStage::Off`].
 
@@ -236,10 +237,16 @@ pub(super) fn now() -> SeenState {
     STATE.now(process_mark())
 }
 
-/// Returns true while a crash is reported that the process is about to die of, as far as is known: other triggers do
-/// nothing then. Signal-safe.
+/// Returns true while a crash is reported that the process is about to die of, as far as is known: no stacks are taken for
+/// other reports. Signal-safe.
 pub(crate) fn in_progress() -> bool {
     matches!(now().stage, Writing | Dying)
+}
+
+/// Returns true while the report of a crash stands or is written: other reports are held back until it is known whether the
+/// process dies of it. Signal-safe.
+pub(crate) fn is_undecided() -> bool {
+    !matches!(now().stage, Off | Idle)
 }
 
 /// A previous handler that has dealt with so many faults is called first from then on.
