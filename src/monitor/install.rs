@@ -1,5 +1,6 @@
 //! Installing a monitor, step by step; where one fails, nothing stays.
 
+use std::ffi::c_void;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,6 +11,7 @@ use super::reports::{News, OnReport, Outbox};
 use super::{InstallError, Monitor, MonitorBuilder, panics, reports, threads};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::directory::Directory;
+use crate::platform::exit::at_thread_end;
 use crate::platform::folder::Folder;
 use crate::platform::stacks::ensure_alternate_stack;
 #[cfg(target_os = "linux")]
@@ -117,6 +119,9 @@ impl MonitorBuilder {
         let outbox = reports.as_ref().map(Worker::inbox);
         let helper = spawn_helper(folder.clone(), self.limits)?;
         MainQueue::forget();
+        // Dropped in this order: the reports of all other threads are still handed on.
+        threads::keep((helper, reports));
+        at_thread_end(installing_thread_ends);
         let mut monitor = Monitor {
             heartbeat: Registry.open(),
             live: Arc::new(live),
@@ -125,12 +130,9 @@ impl MonitorBuilder {
             crash: None,
             watched: Thread::current(),
             ended: Vec::new(),
-            load: None,
             #[cfg(target_vendor = "apple")]
             run_loop: None,
             is_watched: self.stall.is_some(),
-            helper: Some(helper),
-            reports,
             _folder: folder.clone(),
             _record: record,
             _installed: installed,
@@ -158,7 +160,7 @@ impl MonitorBuilder {
             monitor.watch_this_thread()?;
         }
         if self.loads.any() {
-            monitor.load = Some(spawn_load_watch(self.loads, &limits, shared)?);
+            threads::keep(spawn_load_watch(self.loads, &limits, shared)?);
         }
         monitor._record.iter_mut().for_each(LaunchRecord::confirm);
         // Only now: what is taken by an install that fails would be told to nobody.
@@ -255,6 +257,7 @@ impl Monitor {
 
 /// Sets up what there is once in a process: its images are listed, its gauges read, and all counts begin at 0.
 fn prepare_process() {
+    threads::end();
     open_for_reports();
     ImageTable::refresh();
     GAUGES.install();
@@ -285,6 +288,11 @@ fn spawn_helper(folder: Arc<Folder>, limits: Limits) -> Result<Helper, InstallEr
     // A folder that cannot be tidied up now can be at the next report.
     let tidy = move || Tidying::begin(folder.clone(), limits, Helper::tidy_soon).ok();
     Helper::spawn(tidy).map_err(no_thread)
+}
+
+/// The app's last thread may end while the process has ours.
+unsafe extern "C" fn installing_thread_ends(_: *mut c_void) {
+    Helper::look_for_last_end(threads::end_last);
 }
 
 /// Starts the thread that looks at CPU, memory and frames.

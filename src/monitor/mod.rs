@@ -42,7 +42,7 @@ use crate::store::{self, EndedLaunch};
 use crate::trigger::heartbeat::{HEARTBEAT, Registry};
 use crate::trigger::ping;
 use crate::trigger::watchdog::Watchdog;
-use crate::trigger::{Crash, Heartbeat, Worker, crash, panic};
+use crate::trigger::{Crash, Heartbeat, crash, panic};
 use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
 
 /// The recorder of this process, from [`MonitorBuilder::install`] until it is dropped.
@@ -82,14 +82,10 @@ pub struct Monitor {
     watched: Thread,
     /// Earlier launches, oldest first.
     ended: Vec<EndedLaunch>,
-    // Dropped in this order.
     #[cfg(target_vendor = "apple")]
     run_loop: Option<crate::trigger::ping::RunLoop>,
-    load: Option<Worker>,
     /// True if the watchdog watches the thread that installed.
     is_watched: bool,
-    helper: Option<Helper>,
-    reports: Option<Worker<reports::News>>,
     _folder: Arc<Folder>,
     // After the threads: its last word is that the monitor was uninstalled.
     _record: Option<LaunchRecord>,
@@ -410,11 +406,8 @@ impl Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        if let Some(crash) = self
-            .crash
-            .as_ref()
-            .filter(|_| !self._installed.is_superseded())
-        {
+        let is_superseded = self._installed.is_superseded();
+        if let Some(crash) = self.crash.as_ref().filter(|_| !is_superseded) {
             if crash.panics {
                 panic::drops_monitor();
             }
@@ -426,34 +419,20 @@ impl Drop for Monitor {
             }
         }
         // An answer that is still under way comes to nothing.
-        let is_superseded = self._installed.is_superseded();
         if !is_superseded {
             HEARTBEAT.uninstall();
             stop::release_profiling();
         }
-        #[cfg(target_vendor = "apple")]
-        let run_loop = self.run_loop.take();
+        if !is_superseded {
+            threads::end();
+            Registry.close();
+        }
         if self.process != process_mark() {
-            // In a child of `fork` there are no such threads: none could be waited for.
-            if !is_superseded {
-                threads::end();
-                Registry.close();
-            }
-            let threads = (self.load.take(), self.helper.take(), self.reports.take());
-            std::mem::forget(threads);
             #[cfg(target_vendor = "apple")]
-            std::mem::forget(run_loop);
+            std::mem::forget(self.run_loop.take());
             return;
         }
-        // First: without beats, the wait for the other thread would look like a stall.
-        // The watchdog closes its reports before the helper stops, and the callback is called for them.
-        threads::end();
-        Registry.close();
-        self.load = None;
         GAUGES.set_watchdog(0);
-        self.helper = None;
-        // Those of the threads that have ended are still handed on.
-        self.reports = None;
         store::set_launch(None);
     }
 }

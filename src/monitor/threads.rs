@@ -4,7 +4,8 @@ use std::io;
 use std::marker::PhantomData;
 
 use super::MonitorError;
-use crate::platform::forked::{First, ForkLock, around_forks};
+use crate::platform::forked::{ForkLock, around_forks};
+use crate::platform::own_thread::with_mask_of_app;
 use crate::platform::{process_mark, stop};
 use crate::trigger::heartbeat::{Refusal, Registry};
 use crate::trigger::watchdog::Watchdog;
@@ -22,18 +23,23 @@ enum WatchState {
     Running(Watchdog),
 }
 
-/// The watchdog of this process' monitor, and the mark of the process that it belongs to.
-static WATCH: ForkLock<(u32, WatchState)> = ForkLock::new((0, WatchState::Gone));
+/// The watchdog of this process' monitor with its other threads, and the mark of the process that they belong to.
+static WATCH: ForkLock<(u32, WatchState, Vec<Box<dyn Send>>)> =
+    ForkLock::new((0, WatchState::Gone, Vec::new()));
+
+/// Keeps a thread of the monitor's until [`end`].
+pub(super) fn keep(thread: impl Send + 'static) {
+    around_forks!(WATCH);
+    if let Some(mut watch) = WATCH.lock() {
+        watch.0 = process_mark();
+        watch.2.insert(0, Box::new(thread));
+    }
+}
 
 /// Stores a new monitor's `start`, which the first watched thread calls.
 pub(super) fn prepare(start: StartWatchdog) {
-    static ONCE: First = First::new();
-    if ONCE.is_now() {
-        around_forks!(WATCH);
-    }
-    end();
     if let Some(mut watch) = WATCH.lock() {
-        *watch = (process_mark(), WatchState::Waiting(start));
+        watch.1 = WatchState::Waiting(start);
     }
 }
 
@@ -50,14 +56,22 @@ pub(super) fn start() -> io::Result<()> {
     Ok(())
 }
 
-/// Stops the watchdog. In a child of `fork` it is forgotten: its thread is the parent's.
+/// Ends the watchdog, then the other threads, the one that was kept last first. In a child of `fork` they are forgotten: they
+/// are the parent's.
 pub(super) fn end() {
+    let none = (0, WatchState::Gone, Vec::new());
     let locked = WATCH.lock();
-    let previous = locked.map(|mut watch| std::mem::replace(&mut *watch, (0, WatchState::Gone)));
-    match previous {
-        Some((mark, state)) if mark != process_mark() => std::mem::forget(state),
+    match locked.map(|mut watch| std::mem::replace(&mut *watch, none)) {
+        Some(previous) if previous.0 != process_mark() => std::mem::forget(previous),
         previous => drop(previous),
     }
+}
+
+/// The app has no threads any more: [`end`]s the monitor's, on a thread that is like the app's last one. libc exits on it.
+pub(super) fn end_last() {
+    let thread = std::thread::Builder::new().stack_size(8 << 20);
+    // Without memory for it the process stays.
+    let _ = with_mask_of_app(|| thread.spawn(end));
 }
 
 /// Calls `ask` with the watchdog; returns `None` while it does not run.

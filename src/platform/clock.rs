@@ -61,9 +61,8 @@ fn read(clock: libc::clockid_t) -> u64 {
     if !super::os::read_clock(clock, &mut time) {
         return 0;
     }
-    (time.tv_sec as u64)
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(time.tv_nsec as u64)
+    let seconds = (time.tv_sec as u64).wrapping_mul(1_000_000_000);
+    seconds.wrapping_add(time.tv_nsec as u64)
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -32,11 +32,8 @@ pub fn open_at(folder: RawFd, path: &CStr, flags: i32, mode: u16) -> RawFd {
     let mode = libc::c_uint::from(mode);
     // SAFETY: a C string; for what is no descriptor the call fails.
     let fd = unsafe { libc::openat(folder, path.as_ptr(), flags | libc::O_CLOEXEC, mode) };
-    if !(0..LOWEST).contains(&fd) {
-        return fd;
-    }
     let moved = above_standard(fd);
-    if moved >= 0 && flags & (libc::O_EXCL | libc::O_TRUNC) != 0 {
+    if moved >= 0 && moved != fd && flags & (libc::O_EXCL | libc::O_TRUNC) != 0 {
         // It is to be empty: what is in it by now was printed by the app while it had the low number.
         // SAFETY: plain calls on a descriptor that was just opened.
         unsafe {

@@ -174,15 +174,13 @@ impl<T> ForkLock<T> {
     /// False if this thread did not get the lock before it forked.
     fn let_go(&'static self) -> bool {
         let this = this_thread();
-        let ours = self
-            .forking
-            .compare_exchange(this, 0, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok();
-        if ours {
+        let order = Ordering::AcqRel;
+        let released = (self.forking).compare_exchange(this, 0, order, Ordering::Relaxed);
+        if released.is_ok() {
             // SAFETY: we hold the lock, and do until the guard that this gives is dropped.
             drop(unsafe { (*self.guard.get()).take() });
         }
-        ours
+        released.is_ok()
     }
 }
 
@@ -206,19 +204,12 @@ macro_rules! around_forks {
         }
         static ONCE: $crate::platform::forked::First = $crate::platform::forked::First::new();
         if ONCE.is_now() {
-            $crate::platform::forked::around(before, in_parent, in_child);
+            // SAFETY: plain functions, which stay for ever.
+            unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
         }
     }};
 }
 pub(crate) use around_forks;
-
-/// Calls these around each `fork` from now on, and for ever.
-pub fn around(before: extern "C" fn(), in_parent: extern "C" fn(), in_child: extern "C" fn()) {
-    // SAFETY: plain functions.
-    unsafe {
-        libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child));
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -24,10 +24,8 @@ impl Guarded {
     ///
     /// Signal-safe, as far as `work` is.
     pub fn run(&self, mut work: &mut dyn FnMut()) -> bool {
-        let before = self
-            .behind
-            .each_ref()
-            .map(|word| word.load(Ordering::Relaxed));
+        let words = self.behind.each_ref();
+        let before = words.map(|word| word.load(Ordering::Relaxed));
         let argument = (&raw mut work).cast::<c_void>();
         let behind = self.behind.as_ptr();
         let is_whole: usize;

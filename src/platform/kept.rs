@@ -31,23 +31,21 @@ impl KnownDescriptor {
         })
     }
 
+    /// The state of the file now; `EBADF` where the descriptor was closed elsewhere.
+    fn facts(&self) -> Result<FileFacts, i32> {
+        let now = FileFacts::of(self.number)?;
+        let is_same = (now.device, now.inode) == (self.device, self.inode);
+        if is_same { Ok(now) } else { Err(libc::EBADF) }
+    }
+
     /// Its number; `EBADF` where it was closed elsewhere.
     pub fn get(&self) -> Result<RawFd, i32> {
-        if KnownDescriptor::of(self.number)? == *self {
-            Ok(self.number)
-        } else {
-            Err(libc::EBADF)
-        }
+        self.facts().map(|_| self.number)
     }
 
     /// Returns the length of the file in bytes, and true if it still has a name.
     pub fn length(&self) -> Result<(u64, bool), i32> {
-        let now = FileFacts::of(self.number)?;
-        if (now.device, now.inode) == (self.device, self.inode) {
-            Ok((now.length, now.links > 0))
-        } else {
-            Err(libc::EBADF)
-        }
+        self.facts().map(|now| (now.length, now.links > 0))
     }
 
     /// Closes it, unless it was closed elsewhere.

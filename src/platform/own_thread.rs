@@ -60,11 +60,8 @@ pub fn spawn(
 /// Notes the calling thread. Opens the signals that a fault of its own raises (blocked, they would kill the process without
 /// a report), but not those that the app had blocked `before`, and, on Linux, the captures' own, by which reports show it.
 fn begin(before: &libc::sigset_t) -> Option<&'static AtomicU64> {
-    let id = Thread::current().id();
-    let take = |place: &&AtomicU64| {
-        let taken = place.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed);
-        taken.is_ok()
-    };
+    let (id, order) = (Thread::current().id(), Ordering::Relaxed);
+    let take = |place: &&AtomicU64| place.compare_exchange(0, id, order, order).is_ok();
     let place = OWN.iter().find(take);
     MASK_OF_APP.set(Some(*before));
     // SAFETY: the set is a whole one.
@@ -79,16 +76,29 @@ fn begin(before: &libc::sigset_t) -> Option<&'static AtomicU64> {
     place
 }
 
+fn is_own(thread: Thread) -> bool {
+    OWN.iter()
+        .any(|own| own.load(Ordering::Relaxed) == thread.id())
+}
+
+/// Returns true if the process has no threads but ours.
+pub fn are_alone() -> bool {
+    let mut listed = [Thread::current(); OWN.len()];
+    let count = super::threads::list(&mut listed);
+    let is_ours = |thread: &Thread| is_own(*thread) || !thread.is_alive();
+    let listed = listed.get(..count).filter(|_| count > 0);
+    listed.is_some_and(|listed| listed.iter().all(is_ours))
+}
+
 /// Gives a signal that was sent to the process and has come to a thread of ours to another thread. Where all threads of
 /// the app block it, it waits for one that doesn't, as without us. `false` where it is the calling thread's. Signal-safe.
 ///
 /// # Safety
 /// - `info` and `context` are what the kernel gave the handler that calls this, for `signal`.
 pub unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) -> bool {
-    let is_own = |own: &AtomicU64| own.load(Ordering::Relaxed) == Thread::current().id();
     // SAFETY: the caller vouches for both; the kernel puts the context's set back when the handler returns.
     unsafe {
-        if !is_for_process((*info).si_code) || !OWN.iter().any(is_own) {
+        if !is_for_process((*info).si_code) || !is_own(Thread::current()) {
             return false;
         }
         change_mask(libc::SIG_BLOCK, [signal]);

@@ -5,10 +5,7 @@ use super::text::FixedText;
 use super::{SystemError, Thread, clock, context, os};
 
 /// The reason why a thread could not be captured.
-#[cfg_attr(
-    not(target_os = "linux"),
-    allow(dead_code, reason = "some are of Linux alone")
-)]
+#[cfg_attr(target_vendor = "apple", allow(dead_code, reason = "Linux alone"))]
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StopError {
@@ -126,10 +123,7 @@ pub struct Blocked {
     /// The number of the system call that it is in; `None` outside of any.
     pub call: Option<u64>,
     /// Its arguments; zeroes outside of any.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        allow(dead_code, reason = "only Linux knows")
-    )]
+    #[cfg_attr(target_vendor = "apple", allow(dead_code, reason = "Linux alone"))]
     pub arguments: [u64; 6],
     /// Its stack pointer.
     pub sp: u64,
@@ -138,10 +132,7 @@ pub struct Blocked {
 }
 
 /// The holder of the lock that a thread waits for.
-#[cfg_attr(
-    not(target_os = "linux"),
-    allow(dead_code, reason = "only Linux knows")
-)]
+#[cfg_attr(target_vendor = "apple", allow(dead_code, reason = "Linux alone"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
     /// This thread holds it.
@@ -195,9 +186,8 @@ impl Power {
 
     /// Packs the state into one word, which can be read at any instant; 0 if nothing is known.
     pub fn pack(&self) -> u64 {
-        let battery = self
-            .battery
-            .map_or(0, |level| ((level * 1000.0) as u64).saturating_add(1));
+        let level = self.battery.map(|level| (level * 1000.0) as u64);
+        let battery = level.map_or(0, |level| level.saturating_add(1));
         let heat = THERMAL.iter().position(|&word| Some(word) == self.thermal);
         let heat = heat.map_or(0, |place| (place as u64).saturating_add(1));
         let low = self.low_power.map_or(0, |low| if low { 2 } else { 1 });

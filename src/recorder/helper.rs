@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use crate::capture::ImageTable;
-use crate::platform::{Semaphore, clock, vitals};
+use crate::platform::{Semaphore, clock, own_thread, vitals};
 use crate::store::Tidying;
 use crate::store::launch;
 use crate::trigger::crash::{self, Away, LifeWatch};
@@ -30,6 +30,12 @@ static REQUESTED: AtomicU64 = AtomicU64::new(0);
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
 /// True if the folder is to be tidied up.
 static TIDY: AtomicBool = AtomicBool::new(false);
+/// True if the last of the app's threads may end, which is to end the process.
+static LAST_MAY_END: AtomicBool = AtomicBool::new(false);
+/// Ends the recorder's threads.
+static END: std::sync::OnceLock<fn()> = std::sync::OnceLock::new();
+/// Time between two looks for threads of the app's, nanoseconds.
+const LOOKS: u64 = 1_000_000_000;
 
 /// The running thread; dropping it stops and joins it. One a process, as there is one monitor.
 #[derive(Debug)]
@@ -40,12 +46,10 @@ pub(crate) struct Helper {
 impl Helper {
     /// Starts it. `tidy` begins what [`Helper::tidy_soon`] requests.
     pub fn spawn(tidy: impl Fn() -> Option<Tidying> + Send + 'static) -> io::Result<Helper> {
-        STOP.store(false, Ordering::SeqCst);
-        TIDY.store(false, Ordering::SeqCst);
+        let _ = [&STOP, &TIDY, &LAST_MAY_END].map(|flag| flag.swap(false, Ordering::SeqCst));
         let thread = crate::trigger::spawn("wedjat-helper", 512 << 10, move || run(tidy))?;
-        Ok(Helper {
-            thread: Some(thread),
-        })
+        let thread = Some(thread);
+        Ok(Helper { thread })
     }
 
     /// Requests a fresh image table and does not wait. Signal-safe.
@@ -61,11 +65,11 @@ impl Helper {
         WAKE_UP.post();
     }
 
-    /// The process is at work: kills are to be counted often again, where it is counted at all. Signal-safe.
-    pub fn count_often() {
-        if vitals::OOM_KILLS_ARE_COUNTED {
-            WAKE_UP.post();
-        }
+    /// Looks from now on, once a second, whether the app has threads, and calls `end` once it has none.
+    pub fn look_for_last_end(end: fn()) {
+        let _ = END.set(end);
+        LAST_MAY_END.store(true, Ordering::SeqCst);
+        WAKE_UP.post();
     }
 
     /// Requests a fresh image table and waits for it, at most so many nanoseconds: the helper may
@@ -188,7 +192,11 @@ fn run(tidy: impl Fn() -> Option<Tidying>) {
         if requested != ANSWERED.load(Ordering::SeqCst) {
             ImageTable::refresh();
             if !dies {
-                look_at_new_images();
+                GAUGES.refresh_power();
+            }
+            if !dies && TERMINATE.load(Ordering::SeqCst) {
+                // C++ may have come with a library.
+                terminate::install();
             }
             ANSWERED.store(requested, Ordering::SeqCst);
         }
@@ -206,7 +214,12 @@ fn run(tidy: impl Fn() -> Option<Tidying>) {
         }
         let count = vitals::OOM_KILLS_ARE_COUNTED
             .then(|| counts.wait(clock::process_cpu(), clock::monotonic()));
-        match look.into_iter().chain(count).min() {
+        if LAST_MAY_END.load(Ordering::SeqCst) && own_thread::are_alone() {
+            LAST_MAY_END.store(false, Ordering::SeqCst);
+            END.get().inspect(|end| end());
+        }
+        let looks = LAST_MAY_END.load(Ordering::SeqCst).then_some(LOOKS);
+        match look.into_iter().chain(count).chain(looks).min() {
             None => WAKE_UP.wait(),
             Some(0) => {
                 GAUGES.mark();
@@ -216,15 +229,6 @@ fn run(tidy: impl Fn() -> Option<Tidying>) {
                 let _ = WAKE_UP.wait_timeout(wait);
             }
         }
-    }
-}
-
-/// Looks at what may have changed with the images.
-fn look_at_new_images() {
-    GAUGES.refresh_power();
-    if TERMINATE.load(Ordering::SeqCst) {
-        // C++ may have come with a library.
-        terminate::install();
     }
 }
 

@@ -64,15 +64,12 @@ impl LiveRecorder {
     /// # Errors
     /// [`io::ErrorKind::OutOfMemory`] where there is less than this takes: what allocates below would end the app.
     fn made<'w>(&self, work: &'w mut Option<Work>) -> io::Result<&'w mut Work> {
-        let needs = match work {
-            Some(_) => NEEDS_AGAIN,
-            None => NEEDS,
+        work::memory_left(work.as_ref().map_or(NEEDS, |_| NEEDS_AGAIN))?;
+        let made = match work.take() {
+            Some(made) => made,
+            None => Work::new(&self.limits, self.facts.threads)?,
         };
-        work::memory_left(needs)?;
-        match work {
-            Some(work) => Ok(work),
-            None => Ok(work.insert(Work::new(&self.limits, self.facts.threads)?)),
-        }
+        Ok(work.insert(made))
     }
 
     /// The stacks as text, a line a frame; of several threads each under a line of its own.

@@ -332,7 +332,8 @@ impl Watcher for StallRecorder {
             self.seen = now;
             GAUGES.mark();
             launch::seen(&GAUGES.memory());
-            Helper::count_often();
+            // Kills are to be counted often again.
+            Helper::wake();
         } else {
             // The helper thread may be waiting for the loader.
             launch::write_changes();

@@ -1,9 +1,13 @@
 //! The end of each launch is what it was, reported to the next one.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
+use wedjat::load::CpuLoad;
 use wedjat::report::EventKind;
 use wedjat::store::{self, HowEnded};
+use wedjat::{Crash, Monitor, Stall};
 
 use crate::child::{Ended, functions, in_order, play};
 use crate::panics::until_begun;
@@ -20,6 +24,11 @@ pub fn trials() -> Tests {
             unseen,
         ),
         ("what_leaves_no_word_is_abrupt", abrupt),
+        ("a_quick_exit_is_an_exit", quick),
+        (
+            "a_process_ends_with_the_apps_last_thread_and_cleanly",
+            last_thread,
+        ),
         (
             "a_destructor_that_crashes_behind_the_exit_is_a_crash",
             destructor,
@@ -38,6 +47,9 @@ pub fn role(role: &str, folder: &Path) -> bool {
             panic!("caught above the monitor");
         });
         return caught.is_err();
+    }
+    if way == "last_thread" {
+        leaves_the_rest_to_a_thread(folder);
     }
     if way == "destructor" {
         extern "C" fn crashes() {
@@ -94,9 +106,83 @@ pub fn role(role: &str, folder: &Path) -> bool {
             // SAFETY: as above.
             unsafe { libc::_exit(0) };
         }
+        // SAFETY: nothing of the process is used any more.
+        "quick_exit" => unsafe { quick_exit(6) },
+        // SAFETY: the child only exits.
+        "quick_exit_of_child" => unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                quick_exit(0);
+            }
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+            libc::kill(libc::getpid(), libc::SIGKILL);
+        },
         other => panic!("no ending {other}"),
     }
     true
+}
+
+unsafe extern "C-unwind" {
+    fn quick_exit(status: i32) -> !;
+    fn pthread_exit(result: *mut libc::c_void) -> !;
+}
+
+/// Ends the main thread by `pthread_exit`, as a C program does, while another one works and leaves a stall; the callback for
+/// that and the helper thread are busy when the last thread of the app ends.
+fn leaves_the_rest_to_a_thread(folder: &Path) -> ! {
+    static HANDED_ON: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn behind() {
+        let status = if HANDED_ON.load(Ordering::SeqCst) == 1 {
+            0
+        } else {
+            1
+        };
+        // SAFETY: nothing of the process is used any more but what this hides.
+        if status != 0 {
+            unsafe { libc::_exit(status) };
+        }
+    }
+    extern "C-unwind" fn leaves() {
+        // SAFETY: this stack has no frames with destructors.
+        unsafe { pthread_exit(std::ptr::null_mut()) };
+    }
+    // SAFETY: a function without arguments, there to the end.
+    unsafe { libc::atexit(behind) };
+    for file in 0..2000 {
+        std::fs::write(folder.join(format!("{file}.wedjat")), "no report").unwrap();
+    }
+    let monitor = Monitor::builder("crash test", "1.0")
+        .directory(folder)
+        .crash(Crash::default())
+        .stall(Stall::default())
+        .cpu(CpuLoad::default())
+        .on_report(|_| {
+            std::thread::sleep(Duration::from_millis(700));
+            HANDED_ON.fetch_add(1, Ordering::SeqCst);
+        })
+        .install()
+        .unwrap();
+    monitor.heartbeat().turn(|| ());
+    std::mem::forget(monitor);
+    std::thread::spawn(|| {
+        let watch = wedjat::watch_thread("worker", Stall::default()).unwrap();
+        watch.heartbeat().turn(|| ());
+        let work = || std::thread::sleep(Duration::from_millis(1500));
+        watch.heartbeat().turn(work);
+    });
+    // On a stack of its own: Rust's frames below `main` would stop the unwinding.
+    let mut room = vec![0u8; 64 << 10];
+    // SAFETY: the context is filled in, and its stack outlives it; nothing here is dropped any more.
+    unsafe {
+        let mut context = std::mem::zeroed::<libc::ucontext_t>();
+        libc::getcontext(&mut context);
+        context.uc_stack.ss_sp = room.as_mut_ptr().cast();
+        context.uc_stack.ss_size = room.len();
+        let leaves = std::mem::transmute::<extern "C-unwind" fn(), extern "C" fn()>(leaves);
+        libc::makecontext(&mut context, leaves, 0);
+        libc::setcontext(&context);
+    }
+    unreachable!("the thread has ended");
 }
 
 /// How the launch ended, and its status.
@@ -125,6 +211,27 @@ fn exits() {
         assert_eq!(ended.status.code(), Some(status), "{}", ended.stderr);
         assert_eq!(how(&ended), (HowEnded::Exit, Some(status)), "{role}");
     }
+}
+
+fn quick() {
+    let ended = play("ending_quick_exit");
+    assert_eq!(ended.status.code(), Some(6), "{}", ended.stderr);
+    assert_eq!(how(&ended), (HowEnded::Exit, None));
+    let ended = play("ending_quick_exit_of_child");
+    assert_eq!(ended.signal(), Some(libc::SIGKILL), "{}", ended.stderr);
+    assert_eq!(how(&ended).0, HowEnded::Abrupt);
+}
+
+fn last_thread() {
+    let ended = play("ending_last_thread");
+    ended.succeeded();
+    assert_eq!(how(&ended), (HowEnded::Exit, Some(0)));
+    let reports = store::reports(&ended.folder.0).unwrap();
+    let reports = reports.iter().filter_map(|report| report.read().ok());
+    let stalls: Vec<_> = reports
+        .filter_map(|reading| reading.report.stall_end)
+        .collect();
+    assert_eq!(stalls.len(), 1);
 }
 
 fn panics() {

@@ -21,7 +21,7 @@ words! {
     /// The end of a launch.
     #[non_exhaustive]
     pub enum HowEnded {
-        /// By `exit`, or by a return of `main`, whatever the status.
+        /// By `exit`, `quick_exit`, a return of `main`, or the end of the app's last thread, whatever the status.
         Exit = "exit",
         /// The app dropped its monitor; its later end is unknown.
         Uninstalled = "uninstalled",
