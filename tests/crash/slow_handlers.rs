@@ -309,8 +309,8 @@ fn lives() {
         kinds(&ended)
     );
     for (watched, function, lasted) in [
-        (None, "main_is_slow", 550..900),
-        (Some("other"), "render_is_slow", 4950..5600),
+        (None, "main_is_slow", 300..900),
+        (Some("other"), "render_is_slow", 4500..5600),
     ] {
         let stall = only(&reports, EventKind::Stall, watched);
         assert!(
@@ -339,5 +339,6 @@ fn fixes() {
     assert_eq!(kinds(&ended), [EventKind::Stall]);
     let end = ended.report().stall_end.unwrap();
     assert_eq!(end.how, "recovered");
-    assert!(end.duration >= SLOW, "{:?}", end.duration);
+    // It may be shorter than the turn.
+    assert!(end.duration >= SLOW / 2, "{:?}", end.duration);
 }
