@@ -111,7 +111,8 @@ impl StallSlots {
     /// Reserves the memory for stalls of other threads, once.
     pub fn make_room(&mut self) {
         self.waiting.reserve(THREADS);
-        while self.all.len() < OTHERS + usize::from(self.is_main_watched) {
+        let count = OTHERS.saturating_add(usize::from(self.is_main_watched));
+        while self.all.len() < count {
             self.reserve(WatchedThread::fixed(self.installed));
         }
     }

@@ -433,9 +433,10 @@ impl FrameState {
             let held = if register == fp && place.is_some() && place == self.saved_fp {
                 self.saved_fp = None;
                 self.left = true;
-                match self.is_marked {
-                    true => RegisterState::MarkedFp,
-                    false => RegisterState::CallersFp,
+                if self.is_marked {
+                    RegisterState::MarkedFp
+                } else {
+                    RegisterState::CallersFp
                 }
             } else if register == lr && place.is_some() && place == self.return_address {
                 self.return_address = None;

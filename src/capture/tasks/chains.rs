@@ -170,9 +170,12 @@ fn read_chain(
         return (0, AsyncEnd::Unknown);
     };
     let mut count = 0usize;
-    let mut read = |at: u64| match now() > until {
-        true => Err(AsyncEnd::Limit),
-        false => read_context(at),
+    let mut read = |at: u64| {
+        if now() > until {
+            Err(AsyncEnd::Limit)
+        } else {
+            read_context(at)
+        }
     };
     let end = follow(context, &mut read, &mut |caller| {
         let slot = room.get_mut(count).filter(|_| count < CALLERS);

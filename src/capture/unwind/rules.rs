@@ -52,9 +52,10 @@ impl Walk<'_, dyn Memory + '_> {
             }
             Some(image) => {
                 let found = self.rule_of_elf(image, image.svma(address));
-                match self.state.exact {
-                    true => self.checked_by_code(image, found),
-                    false => found,
+                if self.state.exact {
+                    self.checked_by_code(image, found)
+                } else {
+                    found
                 }
             }
             None => RuleWord::new(Rule::Nothing, RuleSource::Guess),
