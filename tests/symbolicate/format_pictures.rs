@@ -263,15 +263,13 @@ fn a_group_that_comes_last_has_its_pictures_and_its_example() {
         "aria-label=\"Reports over days, 2024-10-14 to 2024-10-16\"",
         "<title>2024-10-14: 1 report</title>",
         "<title>2024-10-16: 2 reports</title>",
-        "<span>1.10</span><b>2</b>",
-        "<span>1.9</span><b>1</b>",
-        "<span>iPhone15,2</span><b>3</b>",
-        "<span>iOS 17.4</span><b>3</b>",
+        "<dd>1.10 × 2, 1.9 × 1</dd>",
+        "<dd>iPhone15,2 × 3</dd>",
+        "<dd>iOS 17.4 × 3</dd>",
         "z200.wedjat</a>",
     ] {
         assert!(section.contains(part), "{part}: {section}");
     }
-    assert!(section.find("<span>1.10<") < section.find("<span>1.9<"));
     assert_eq!(page.matches("<details class=\"report\">").count(), 100);
     // The example of the first group is the first of the reports.
     let reports = page.split("<details class=\"report\">").nth(1).unwrap();

@@ -100,7 +100,7 @@ fn builds_depths_and_system_frames_do_not_tell_faults_apart() {
         (top[0].count, top[0].total, top[0].worst),
         (4, Duration::from_micros(20), Duration::from_micros(9))
     );
-    assert_eq!(top[0].versions["1.2"], 2);
+    assert_eq!(top[0].labels["versions"]["1.2"], 2);
     assert_eq!(top[0].example.stack, ["decode", "draw"]);
 }
 
@@ -283,8 +283,86 @@ fn what_ends_launches_comes_before_hiccups() {
         (top[0].total, top[0].at_least),
         (Duration::from_secs(15), true)
     );
-    assert_eq!(top[0].endings["never seen to end"], 5);
-    assert_eq!((top[2].at_least, top[2].endings["recovered"]), (false, 1));
+    assert_eq!(top[0].labels["endings"]["never seen to end"], 5);
+    assert_eq!(
+        (top[2].at_least, top[2].labels["endings"]["recovered"]),
+        (false, 1)
+    );
+}
+
+/// A group says why, where in the app and in which versions, and what a newer version has changed.
+#[test]
+fn a_group_has_its_causes_the_keys_of_the_app_and_its_trend() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut number = 0_u128;
+    let mut write = |count: u32, version: &str, name: &str| {
+        for at in 0..count {
+            number += 1;
+            let mut report = stall(version, 1000, &[name, "main"]).report;
+            report.head.id = number.to_be_bytes();
+            report.head.time = std::time::UNIX_EPOCH + Duration::from_secs(1_790_000_000);
+            let event = report.event.as_mut().unwrap();
+            event.class = Some("blocked".into());
+            event.reason = Some(format!("waits for a lock held by thread {at}"));
+            let screen = if at % 4 == 0 { "Start" } else { "Checkout" };
+            report.context = Some(new!(wedjat::report::AppContext {
+                keys: vec![("screen".into(), wedjat::report::Value::Text(screen.into()))],
+            }));
+            let path = folder.path().join(format!("{number}.wedjat"));
+            std::fs::write(path, wedjat::report::to_bytes(&report)).unwrap();
+        }
+    };
+    for (version, counts) in [("1.9", [30, 4, 0, 10]), ("1.10", [0, 40, 12, 10])] {
+        for (count, name) in counts.into_iter().zip(["gone", "more", "new", "same"]) {
+            write(count, version, name);
+        }
+    }
+    let folder = folder.path().to_str().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+        command.args(["--no-search", "--no-cache"]).args(args);
+        command.output().unwrap()
+    };
+    let out = run(&["--top", "--format", "json", folder]);
+    let json: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let top = json["top"].as_array().unwrap();
+    let group = |name: &str| top.iter().find(|of| of["stack"][0] == name).unwrap();
+    let trend = |name: &str| group(name)["trend"].clone();
+    for (name, word, first, last) in [
+        ("gone", Some("gone"), "1.9", "1.9"),
+        ("more", Some("more"), "1.9", "1.10"),
+        ("new", Some("new"), "1.10", "1.10"),
+        ("same", None, "1.9", "1.10"),
+    ] {
+        let trend = trend(name);
+        assert_eq!(trend["word"].as_str(), word, "{name}: {trend}");
+        assert_eq!(
+            (&trend["first"], &trend["last"]),
+            (&first.into(), &last.into())
+        );
+        assert_eq!(trend["newest"], "1.10");
+    }
+    let more = group("more");
+    assert_eq!(more["classes"]["blocked"], 44);
+    // Numbers do not tell reasons apart.
+    assert_eq!(more["reasons"]["waits for a lock held by thread"], 44);
+    assert_eq!(more["keys"]["screen"]["Checkout"], 33);
+    let text = String::from_utf8(run(&["--top", folder]).stdout).unwrap();
+    let page = run(&["--top", "--format", "html", folder]);
+    let page = String::from_utf8(page.stdout).unwrap();
+    for part in [
+        "1.9 to 1.10; more in 1.10: 64.5 % of its reports, 9.1 % before",
+        "1.10; new in 1.10",
+        "1.9; gone in 1.10",
+        "waits for a lock held by thread × 44",
+        "blocked × 44",
+        "Checkout × 33, Start × 11",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    // Nothing is said of what no report says.
+    assert!(!text.contains("unknown"), "{text}");
 }
 
 /// A launch ends of one cause, in whatever order its reports are read: of a crash, panic or exception before a kill in a stall,

@@ -53,11 +53,8 @@ pub(super) fn run(
         code => code,
     };
     if args.verbose {
-        let of = if addresses.has_debug_info() {
-            "debug information"
-        } else {
-            "its symbol table alone"
-        };
+        let of = ["its symbol table alone", "debug information"];
+        let of = of[usize::from(addresses.has_debug_info())];
         let (count, unknown) = (lines.count, lines.unknown);
         let image = addresses.image();
         let counts = format!("{count} address(es), {unknown} of them unknown");

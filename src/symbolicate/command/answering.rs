@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::cut::{CutReport, CutReports};
 use super::feed::Item;
 use super::parsed::{Parsed, parse};
+use super::printing::TICK;
 use super::select::Select;
 use super::{interrupt, survive};
 use crate::symbolicate::gathered::{Gathered, Wanted};
@@ -21,9 +22,6 @@ const FIRST_FRAMES: usize = 1 << 12;
 const MOST_BATCHES: usize = 16;
 /// Time to wait for more reports where output is waited for.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Time between two looks of a waiting thread for an interrupt.
-const TICK: Duration = Duration::from_millis(100);
-
 /// The reports of a batch, and the answers for it and for others.
 pub(super) type Answered = (Vec<Parsed>, Arc<Gathered>);
 

@@ -252,6 +252,13 @@ impl Args {
         Some(rules)
     }
 
+    /// Returns true if nothing is printed before all reports were read.
+    pub(super) fn prints_at_end(&self) -> bool {
+        use FormatName::{Json, Ndjson, Text};
+        let is_stream = [Text, Json, Ndjson].contains(&self.format);
+        self.top.is_some() || self.output.is_some() || !is_stream
+    }
+
     pub(super) fn jobs(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.jobs.map_or_else(cores, usize::from)

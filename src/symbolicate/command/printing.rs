@@ -16,7 +16,7 @@ use crate::symbolicate::format::{Format, missing_text};
 use crate::symbolicate::group::SeenIds;
 
 /// Time between two looks of a waiting thread for an interrupt.
-const TICK: Duration = Duration::from_millis(100);
+pub(super) const TICK: Duration = Duration::from_millis(100);
 
 /// The result of a batch.
 pub(super) struct Batch<P> {
@@ -73,7 +73,7 @@ impl<'p, 'm, F: Format> Printer<'p, 'm, F> {
             format,
             out,
             messages,
-            progress: Progress::new(&args.reports, args.output.is_some()),
+            progress: Progress::new(&args.reports, args.prints_at_end()),
             quiet: MessageLimit::new(args.verbose),
             seen: SeenIds::default(),
             each_once: counts_once(args) && !is_grouped,
@@ -84,8 +84,8 @@ impl<'p, 'm, F: Format> Printer<'p, 'm, F> {
 
     /// Prints each result as it comes, until the last one, an interrupt, or one for which nothing may be written.
     pub(super) fn print(&mut self, results: &Receiver<Receiver<Batch<F::Part>>>) -> io::Result<()> {
-        while let Some(result) = next(results, &mut self.out)?
-            && let Some(batch) = next(&result, &mut self.out)?
+        while let Some(result) = next(results, &mut self.out, &mut self.progress)?
+            && let Some(batch) = next(&result, &mut self.out, &mut self.progress)?
         {
             self.progress.add(batch.outcomes.len() as u64);
             self.tally.add(batch.tally);
@@ -138,37 +138,32 @@ impl<'p, 'm, F: Format> Printer<'p, 'm, F> {
             return USAGE;
         }
         let file = self.out.path().map(|path| path.display().to_string());
-        let Printer {
-            args,
-            format,
-            out,
-            messages,
-            tally,
-            ..
-        } = self;
         // A file is written whole, or not at all.
-        let is_kept = file.is_none() || tally.seen > 0 && !interrupt::came();
-        let result = written.and_then(|()| end_output(args, format, out, &tally, is_kept));
+        let is_kept = file.is_none() || self.tally.seen > 0 && !interrupt::came();
+        let result = written
+            .and_then(|()| end_output(self.args, self.format, self.out, &self.tally, is_kept));
         // Ctrl-C takes the file away at once.
         let is_lost = file.is_some() && interrupt::came();
         if !is_lost {
-            let code = done(result, messages);
+            let code = done(result, self.messages);
             if code != DONE {
                 return code;
             }
         }
-        if args.verbose || args.list_missing {
-            messages.searched(files);
+        let misses = self.args.list_missing && !self.tally.missing.is_empty();
+        if self.args.verbose || misses {
+            self.messages.searched(files);
         }
-        if args.verbose {
-            messages.without_table(files);
+        if self.args.verbose {
+            self.messages.without_table(files);
         }
-        let code = tally.conclude(args, files, messages);
+        let code = self.tally.conclude(self.args, files, self.messages);
         if interrupt::came() {
-            let done = count(tally.seen, "report");
+            let done = count(self.tally.seen, "report");
             let lost = file.filter(|_| is_lost);
             let file = lost.map_or(String::new(), |file| format!("; {file} is not written"));
-            messages.warning(&format!("interrupted: {done} done{file}"));
+            self.messages
+                .warning(&format!("interrupted: {done} done{file}"));
             return INTERRUPTED;
         }
         code
@@ -203,16 +198,23 @@ pub(super) fn counts_once(args: &Args) -> bool {
 
 /// Waits for the next value; `None` after the last, and when someone pressed Ctrl-C. Before it waits, what was
 /// written goes out.
-fn next<T>(from: &Receiver<T>, out: &mut dyn Write) -> io::Result<Option<T>> {
+fn next<T>(
+    from: &Receiver<T>,
+    out: &mut dyn Write,
+    progress: &mut Progress,
+) -> io::Result<Option<T>> {
     if let Ok(next) = from.try_recv() {
         return Ok(Some(next));
     }
     out.flush()?;
-    Ok(receive(from, interrupt::came))
+    Ok(receive(from, || {
+        progress.add(0);
+        interrupt::came()
+    }))
 }
 
 /// Waits for the next value; `None` after the last, and once `is_over`.
-pub(super) fn receive<T>(from: &Receiver<T>, is_over: impl Fn() -> bool) -> Option<T> {
+pub(super) fn receive<T>(from: &Receiver<T>, mut is_over: impl FnMut() -> bool) -> Option<T> {
     loop {
         match from.recv_timeout(TICK) {
             Ok(next) => return Some(next),

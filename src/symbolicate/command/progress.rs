@@ -25,10 +25,10 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of the reports that `paths` name. It is shown only if standard error is a terminal and the results do not go to a
-    /// terminal.
-    pub fn new(paths: &[PathBuf], to_file: bool) -> Progress {
-        let seen = io::stderr().is_terminal() && (to_file || !io::stdout().is_terminal());
+    /// Of the reports that `paths` name. It is shown only if standard error is a terminal, and nothing is printed to a terminal
+    /// meanwhile.
+    pub fn new(paths: &[PathBuf], prints_at_end: bool) -> Progress {
+        let seen = io::stderr().is_terminal() && (prints_at_end || !io::stdout().is_terminal());
         Progress {
             bar: seen.then(|| {
                 let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
@@ -41,7 +41,7 @@ impl Progress {
         }
     }
 
-    /// Adds to the count of reports that are done.
+    /// Adds to the count of reports that are done; 0 draws the bar anew.
     pub fn add(&mut self, reports: u64) {
         let Some(bar) = &self.bar else {
             return;
@@ -89,18 +89,9 @@ fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template);
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
     let write = |state: &ProgressState, text: &mut dyn fmt::Write| {
-        let _ = write!(text, "{}", rate(state.per_sec()));
+        let _ = write!(text, "{:.0}/s", state.per_sec());
     };
     style.with_key("rate", write).progress_chars("=> ")
-}
-
-/// `1115/s`: tenths of a report are shown only where there are few.
-fn rate(per_second: f64) -> String {
-    if per_second < 10.0 {
-        format!("{per_second:.1}/s")
-    } else {
-        format!("{per_second:.0}/s")
-    }
 }
 
 /// The line of a download changes no more often than this.
@@ -152,16 +143,5 @@ fn line(url: &str, bytes: u64, of: Option<u64>) -> String {
     match of {
         Some(of) => format!("fetching {url}: {:.1} of {:.1} MiB", mib(bytes), mib(of)),
         None => format!("fetching {url}: {:.1} MiB", mib(bytes)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_has_no_digits_that_mean_nothing() {
-        assert_eq!(rate(1_114.757_2), "1115/s");
-        assert_eq!(rate(3.1234), "3.1/s");
     }
 }

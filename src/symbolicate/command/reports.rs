@@ -120,8 +120,7 @@ impl Job<'_> {
                 symbolicator: self.symbolicator,
                 select: &self.args.select,
                 jobs: workers,
-                // Nothing is printed before the end.
-                is_patient: self.args.top.is_some() || self.args.output.is_some(),
+                is_patient: self.args.prints_at_end(),
                 counts_once: counts_once(self.args),
                 stop: &stop,
             };
@@ -186,7 +185,7 @@ impl Job<'_> {
     fn work<F: Format>(&self, batches: &Mutex<Receiver<BatchWork<F::Part>>>, stop: &AtomicBool) {
         loop {
             let is_over = || stop.load(Ordering::SeqCst) || interrupt::came();
-            let next = receive(&lock(batches), is_over);
+            let next = receive(&lock(batches), &is_over);
             let Some(((parsed, gathered), slot)) = next.filter(|_| !is_over()) else {
                 return;
             };

@@ -15,14 +15,14 @@ pub struct Select {
           value_parser = clap::builder::PossibleValuesParser::new(words()))]
     kinds: Vec<String>,
 
-    /// Only reports since this date, time or age, such as 2026-11-21, 2026-11-21T10:00:00Z, 7d, 12h
+    /// Only reports since this date, time or age, such as yesterday, 2026-11-21, 2026-11-21T10:00:00Z, 7d, 12h
     ///
-    /// A date or time without a zone is in UTC.
-    #[arg(long, value_name = "TIME", value_parser = since)]
+    /// A date or time without a zone is in UTC, and so are today and yesterday.
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| instant(text, 0))]
     since: Option<u64>,
 
     /// Only reports until then; a date includes its whole day
-    #[arg(long, value_name = "TIME", value_parser = until)]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| instant(text, 1))]
     until: Option<u64>,
 
     /// Only reports of this version of the app; 2.1 includes every build, such as 2.1 (77)
@@ -78,22 +78,20 @@ fn is_kind(asked: &str, word: &str) -> bool {
     }
 }
 
-fn since(text: &str) -> Result<u64, String> {
-    instant(text, 0)
-}
-
-fn until(text: &str) -> Result<u64, String> {
-    instant(text, 1)
-}
-
 /// Nanoseconds since the epoch; of a day the beginning, so many `days` later.
 fn instant(text: &str, days: i64) -> Result<u64, String> {
     use jiff::{Span, Timestamp, ToSpan as _, civil, tz::TimeZone};
     let utc = |at: civil::DateTime| at.to_zoned(TimeZone::UTC).map(|at| at.timestamp());
+    let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
+    let day = match text {
+        "today" => Ok(today),
+        "yesterday" => today.yesterday(),
+        text => text.parse::<civil::Date>(),
+    };
     let at = if let Ok(at) = text.parse::<Timestamp>() {
         Ok(at)
     } else if text.len() <= 10
-        && let Ok(day) = text.parse::<civil::Date>()
+        && let Ok(day) = day
     {
         utc(day.saturating_add(days.days()).at(0, 0, 0, 0))
     } else if let Ok(at) = text.parse::<civil::DateTime>() {
@@ -102,7 +100,7 @@ fn instant(text: &str, days: i64) -> Result<u64, String> {
         let now = Timestamp::now().to_zoned(TimeZone::UTC);
         now.checked_sub(ago.abs()).map(|at| at.timestamp())
     } else {
-        return Err("not a date, a time or an age (7d, 12h)".into());
+        return Err("not a date, a time, an age (7d, 12h), today or yesterday".into());
     };
     let at = at.map_err(|error| error.to_string())?;
     u64::try_from(at.as_nanosecond()).map_err(|_| "before 1970".into())
@@ -114,6 +112,7 @@ mod tests {
 
     #[test]
     fn times_are_dates_times_or_ago() {
+        let (since, until) = (|text| instant(text, 0), |text| instant(text, 1));
         // `date -u -d '2026-11-21' +%s`
         let day = 1_795_219_200_000_000_000;
         assert_eq!(since("2026-11-21"), Ok(day));
@@ -125,6 +124,16 @@ mod tests {
         assert!(
             week.abs_diff(7 * 86_400_000_000_000) < 60_000_000_000,
             "{week}"
+        );
+        let (long, today) = (86_400_000_000_000, since("today").unwrap());
+        assert_eq!(today % long, 0);
+        assert!(
+            (0..long + 60_000_000_000).contains(&(now - today)),
+            "{today}"
+        );
+        assert_eq!(
+            (since("yesterday"), until("yesterday")),
+            (Ok(today - long), Ok(today))
         );
         assert!(since("soon").is_err());
     }

@@ -60,59 +60,35 @@ impl Findings {
     }
 }
 
-/// The titles of groups in one list: no two are equal. Groups whose titles are have the next caller in which they differ,
-/// else how they end, else the beginning of their keys.
+/// The titles of groups in one list: no two are equal. Groups whose titles are equal have the innermost caller that not all of
+/// them have at its depth, or else the beginning of their keys.
 pub(super) fn titles(groups: &[&Group]) -> Vec<String> {
-    let plain: Vec<String> = groups
-        .iter()
-        .map(|group| group.example.title().text())
-        .collect();
-    let details: [fn(&Group, &[&Group]) -> String; 3] = [caller, most_ending, key_front];
+    let plain = groups.iter().map(|group| group.example.title().text());
+    let plain: Vec<String> = plain.collect();
     let titled = groups.iter().zip(&plain).map(|(group, title)| {
-        let with = |detail: &fn(&Group, &[&Group]) -> String| {
-            let same = groups
+        let same = || {
+            groups
                 .iter()
                 .zip(&plain)
-                .filter(|(_, other)| *other == title);
-            let same: Vec<&Group> = same.map(|(other, _)| *other).collect();
-            let words = |of: &Group| detail(of, &same);
-            let own = words(group);
-            let is_only = same.iter().filter(|other| words(other) == own).count() == 1;
-            is_only.then_some(own)
+                .filter(|(_, other)| *other == title)
         };
-        let is_shared = plain.iter().filter(|other| *other == title).count() > 1;
-        let detail = details.iter().filter(|_| is_shared).find_map(with);
-        detail.map_or_else(|| title.clone(), |detail| format!("{title}, {detail}"))
+        if same().count() == 1 {
+            return title.clone();
+        }
+        let at = |group: &Group, depth: usize| group.example.stack.get(depth).cloned();
+        let is_only = |depth: &usize| {
+            same()
+                .filter(|(other, _)| at(other, *depth) == at(group, *depth))
+                .count()
+                == 1
+        };
+        let depth = (1..group.example.stack.len()).find(is_only);
+        match depth.and_then(|depth| at(group, depth)) {
+            Some(caller) => format!("{title}, called by {caller}"),
+            None => format!("{title}, group {}", &key_text(group.key)[..8]),
+        }
     });
     titled.collect()
-}
-
-/// The innermost caller that not all of the groups have at that depth.
-fn caller(group: &Group, same: &[&Group]) -> String {
-    let differs = |depth: &usize| {
-        let at = |of: &Group| of.example.stack.get(*depth).cloned();
-        same.iter().any(|other| at(other) != at(group))
-    };
-    let deepest = same
-        .iter()
-        .map(|of| of.example.stack.len())
-        .max()
-        .unwrap_or(0);
-    let depth = (1..deepest).find(differs);
-    let name = depth.and_then(|depth| group.example.stack.get(depth));
-    match name {
-        Some(name) => format!("called by {name}"),
-        None => "called by nothing of the app".to_owned(),
-    }
-}
-
-fn most_ending(group: &Group, _: &[&Group]) -> String {
-    let most = group.endings.iter().max_by_key(|(_, count)| **count);
-    most.map_or(String::new(), |(ending, _)| ending.clone())
-}
-
-fn key_front(group: &Group, _: &[&Group]) -> String {
-    format!("group {}", &key_text(group.key)[..8])
 }
 
 /// The frame to blame: of the heaviest sample, else of the thread that the report is about.

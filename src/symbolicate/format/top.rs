@@ -1,11 +1,12 @@
 //! `--top`: the groups that hurt users most.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::facts::{again_text, count, date_time, duration};
 use super::findings::titles;
@@ -13,7 +14,7 @@ use super::{Format, PlainJson, Style, plain};
 use crate::report::time::nanos;
 use crate::symbolicate::frame::Symbolicated;
 use crate::symbolicate::group::{
-    DAYS, Group, Groups, Member, NANOS_OF_A_DAY, RECIPE, key_text, usual_days,
+    DAYS, Group, Groups, KEY, Member, NANOS_OF_A_DAY, OTHERS, RECIPE, UNKNOWN, key_text,
 };
 
 /// Versions and devices that are shown.
@@ -67,13 +68,14 @@ impl Format for Top {
     fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let top = self.groups.top(self.n);
         let titles = titles(&top);
+        let versions = versions(&self.groups);
         let objects = || {
             top.iter()
                 .zip(&titles)
-                .map(|(group, title)| group_json(group, title))
+                .map(|(group, title)| group_json(group, &versions, title))
         };
         match self.layout {
-            TopLayout::Text => self.text(&top, &titles, out)?,
+            TopLayout::Text => self.text(&top, &titles, &versions, out)?,
             TopLayout::Json => {
                 let document = json!({
                     "reports": self.groups.reports(),
@@ -97,7 +99,13 @@ impl Format for Top {
 }
 
 impl Top {
-    fn text(&self, top: &[&Group], titles: &[String], out: &mut dyn Write) -> io::Result<()> {
+    fn text(
+        &self,
+        top: &[&Group],
+        titles: &[String],
+        versions: &BTreeMap<&str, u64>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let (bold, reset) = if self.style.color {
             ("\x1b[1m", "\x1b[0m")
         } else {
@@ -134,7 +142,7 @@ impl Top {
                 write!(out, ", {total} in all, at worst {worst}")?;
             }
             writeln!(out, "; group {}", key_text(group.key))?;
-            for (label, value) in facts(group) {
+            for (label, value) in facts(group, versions) {
                 let label = format!("{}:", label.to_lowercase());
                 writeln!(out, "     {label:<9} {}", plain(&value))?;
             }
@@ -153,16 +161,138 @@ impl Top {
     }
 }
 
-/// Facts of a group, each with its label.
-pub(super) fn facts(group: &Group) -> [(&'static str, String); 6] {
-    [
-        ("Ended", counted(&group.endings)),
+/// Facts of a group, each with its label, without those that are unknown.
+pub(super) fn facts(group: &Group, versions: &BTreeMap<&str, u64>) -> Vec<(String, String)> {
+    let trend = Trend::of(group, versions);
+    let counts = |label: &str| group.labels.get(label).map_or(String::new(), counted);
+    let facts = [
+        ("Class", counts("classes")),
+        ("Reason", counts("reasons")),
+        ("Ended", counts("endings")),
         ("Seen", seen(group)),
-        ("Versions", counted(&group.versions)),
-        ("Devices", counted(&group.devices)),
-        ("Systems", counted(&group.systems)),
-        ("Example", group.example.origin.clone()),
-    ]
+        ("Trend", trend.map_or(String::new(), |trend| trend.text())),
+        ("Versions", counts("versions")),
+        ("Devices", counts("devices")),
+        ("Systems", counts("systems")),
+    ];
+    let facts = facts
+        .into_iter()
+        .map(|(label, text)| (label.to_owned(), text));
+    let keys = group.labels.iter().filter_map(|(label, values)| {
+        let key = label.strip_prefix(KEY)?;
+        Some((key.to_owned(), counted(values)))
+    });
+    let example = ("Example".to_owned(), group.example.origin.clone());
+    let all = facts.chain(keys).chain([example]);
+    all.filter(|(_, text)| !text.is_empty()).collect()
+}
+
+/// A group's share of the reports of the newest version and of those before.
+struct Trend<'a> {
+    first: &'a str,
+    last: &'a str,
+    newest: &'a str,
+    share: f64,
+    before: f64,
+    /// `new`, `gone`, `more`, `less`; `None` if chance explains the difference.
+    word: Option<&'static str>,
+}
+
+/// Reports of all groups by version; unknown versions do not count.
+pub(super) fn versions(groups: &Groups) -> BTreeMap<&str, u64> {
+    let mut all = BTreeMap::new();
+    for (version, count) in groups.top(usize::MAX).into_iter().flat_map(versions_of) {
+        *all.entry(version).or_default() += count;
+    }
+    all
+}
+
+fn versions_of(group: &Group) -> impl Iterator<Item = (&str, u64)> {
+    let counts = group.labels.get("versions").into_iter().flatten();
+    let counts = counts.map(|(version, count)| (version.as_str(), *count));
+    counts.filter(|(version, _)| ![OTHERS, UNKNOWN].contains(version))
+}
+
+impl<'a> Trend<'a> {
+    /// Compares the newest of all `versions` with the others; `None` if there are no others.
+    fn of(group: &'a Group, versions: &BTreeMap<&'a str, u64>) -> Option<Trend<'a>> {
+        let order = |a: &&str, b: &&str| by_numbers(a, b);
+        let newest = versions.keys().copied().max_by(order)?;
+        let here = versions[newest];
+        let earlier = versions.values().sum::<u64>() - here;
+        let (mut count, mut older) = (0, 0);
+        for (version, reports) in versions_of(group) {
+            *if version == newest {
+                &mut count
+            } else {
+                &mut older
+            } += reports;
+        }
+        let earlier = Some(earlier as f64).filter(|earlier| *earlier > 0.0)?;
+        let (share, before) = (count as f64 / here as f64, older as f64 / earlier);
+        let own = || versions_of(group).map(|(version, _)| version);
+        // Reports that the other versions lead to expect; their deviation is about the root.
+        let expected = before * here as f64;
+        let differs = (count as f64 - expected).abs() > 2.0 * expected.max(1.0).sqrt();
+        let word = match count {
+            0 if expected >= 3.0 => Some("gone"),
+            _ if before == 0.0 && share * earlier >= 3.0 => Some("new"),
+            1.. if before > 0.0 && differs => Some(if share > before { "more" } else { "less" }),
+            _ => None,
+        };
+        Some(Trend {
+            first: own().min_by(order)?,
+            last: own().max_by(order)?,
+            newest,
+            share,
+            before,
+            word,
+        })
+    }
+
+    /// `1.2 to 1.3; more in 1.3: 12.0 % of its reports, 3.0 % before`.
+    fn text(&self) -> String {
+        let Trend {
+            first,
+            last,
+            newest,
+            share,
+            before,
+            ..
+        } = self;
+        let span = if first == last {
+            (*first).to_owned()
+        } else {
+            format!("{first} to {last}")
+        };
+        let percent = |share: &f64| format!("{:.1} %", share * 100.0);
+        match self.word {
+            Some(word @ ("more" | "less")) => {
+                let (share, before) = (percent(share), percent(before));
+                format!("{span}; {word} in {newest}: {share} of its reports, {before} before")
+            }
+            Some(word) => format!("{span}; {word} in {newest}"),
+            None => span,
+        }
+    }
+}
+
+/// Compares two versions part by part, numbers as numbers: 2.9 is before 2.10.
+fn by_numbers(a: &str, b: &str) -> Ordering {
+    let parts = |text| version_parts(text).collect::<Vec<_>>();
+    parts(a).cmp(&parts(b)).then(a.cmp(b))
+}
+
+fn version_parts(text: &str) -> impl Iterator<Item = (Option<u128>, &str)> {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let end = rest.find(|c| is_digit(c) != is_digit(first));
+        let (part, behind) = rest.split_at(end.unwrap_or(rest.len()));
+        rest = behind;
+        Some((part.parse().ok(), part))
+    })
 }
 
 /// `≥ 12.0 s` where a stall was never seen to end; `-` where there are no stalls.
@@ -191,6 +321,26 @@ pub(super) fn seen(group: &Group) -> String {
     }
 }
 
+/// Longest run of days without a report within a span.
+const GAP: u64 = 366;
+
+/// Returns the span of days that has the most reports, and the later one of two equal spans. A span has no year
+/// without a report. Outside are reports of devices whose clocks were reset or are years ahead.
+pub(super) fn usual_days(days: &BTreeMap<u64, u64>) -> Option<RangeInclusive<u64>> {
+    let mut spans: Vec<(RangeInclusive<u64>, u64)> = Vec::new();
+    for (&day, &count) in days {
+        match spans.last_mut() {
+            Some((span, reports)) if day - span.end() <= GAP => {
+                *span = *span.start()..=day;
+                *reports = reports.saturating_add(count);
+            }
+            _ => spans.push((day..=day, count)),
+        }
+    }
+    let most = spans.into_iter().max_by_key(|(_, reports)| *reports);
+    most.map(|(span, _)| span)
+}
+
 /// Number of the reports outside of these days, and the first and the last of their days.
 pub(super) fn other_days(
     days: &BTreeMap<u64, u64>,
@@ -215,22 +365,26 @@ pub(super) fn days_text(first: u64, last: u64) -> String {
     }
 }
 
-/// `2.1 × 17, 2.0 × 4`, the most frequent first.
+/// `2.1 × 17, 2.0 × 4`, the most frequent first; empty if all are unknown.
 fn counted(counts: &BTreeMap<String, u64>) -> String {
     let mut counts: Vec<_> = counts.iter().collect();
+    if counts.iter().all(|(value, _)| *value == UNKNOWN) {
+        return String::new();
+    }
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     let more = counts.len().saturating_sub(KINDS);
     let parts = counts.iter().take(KINDS);
     let parts = parts.map(|(what, count)| format!("{what} × {count}"));
-    let mut parts: Vec<String> = parts.collect();
-    if more > 0 {
-        parts.push(format!("{more} more"));
-    }
-    parts.join(", ")
+    let more = (more > 0).then(|| format!("{more} more"));
+    parts.chain(more).collect::<Vec<_>>().join(", ")
 }
 
-fn group_json(group: &Group, title: &str) -> serde_json::Value {
-    json!({
+fn group_json(group: &Group, versions: &BTreeMap<&str, u64>, title: &str) -> serde_json::Value {
+    let days = group
+        .days
+        .iter()
+        .map(|(day, count)| (days_text(*day, *day), json!(count)));
+    let mut object = json!({
         "group": key_text(group.key),
         "group_recipe": RECIPE,
         "type": group.example.kind.as_str(),
@@ -246,10 +400,52 @@ fn group_json(group: &Group, title: &str) -> serde_json::Value {
         "at_least": group.at_least,
         "first": group.first,
         "last": group.last,
-        "endings": group.endings,
+        "days": days.collect::<Map<_, _>>(),
+        "trend": Trend::of(group, versions).map(|trend| json!({
+            "first": trend.first, "last": trend.last, "newest": trend.newest,
+            "share": trend.share, "before": trend.before, "word": trend.word,
+        })),
+        "keys": {},
         "example": group.example.origin,
-        "versions": group.versions,
-        "devices": group.devices,
-        "systems": group.systems,
-    })
+    });
+    for (label, counts) in &group.labels {
+        match label.strip_prefix(KEY) {
+            Some(key) => object["keys"][key] = json!(counts),
+            None => object[&**label] = json!(counts),
+        }
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_in_the_order_of_their_numbers() {
+        let mut versions = ["2.10", "2.9 (77)", "10.0", "2.9 (8)", "2.9", "unknown"];
+        versions.sort_by(|a, b| by_numbers(a, b));
+        let order = ["unknown", "2.9", "2.9 (8)", "2.9 (77)", "2.10", "10.0"];
+        assert_eq!(versions, order);
+    }
+
+    #[test]
+    fn days_of_wrong_clocks_are_outside() {
+        let usual = |days: &[(u64, u64)]| usual_days(&days.iter().copied().collect());
+        assert_eq!(usual(&[]), None);
+        assert_eq!(usual(&[(20_000, 1)]), Some(20_000..=20_000));
+        // Reset to the epoch; ahead by thirty years.
+        let days = [(0, 2), (20_000, 1), (20_010, 2), (31_000, 1)];
+        assert_eq!(usual(&days), Some(20_000..=20_010));
+        // Four years of an app whose groups are rare.
+        let years = [
+            (18_700, 1),
+            (19_000, 1),
+            (19_360, 1),
+            (19_720, 1),
+            (20_080, 9),
+        ];
+        assert_eq!(usual(&years), Some(18_700..=20_080));
+        assert_eq!(usual(&[(0, 1), (20_000, 1)]), Some(20_000..=20_000));
+    }
 }

@@ -1,5 +1,6 @@
 //! The values of a report that count in its group, and the group's key.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::seen::identity;
@@ -43,13 +44,17 @@ pub struct Member {
     pub time: Option<u64>,
     /// Id of the launch; of a report without one, the report's own.
     pub launch: [u8; 16],
-    /// Version of the app.
-    pub version: String,
-    /// The device.
-    pub device: String,
-    /// The system and its version: `iOS 17.4`.
-    pub system: String,
+    /// Values that groups count: `versions`, `devices`, `systems` (`iOS 17.4`), `endings`; `classes` and `reasons` of stalls;
+    /// and the app's keys, such as `key screen`.
+    pub labels: Vec<(Label, String)>,
 }
+
+/// The name of something that groups count.
+pub type Label = Cow<'static, str>;
+/// The beginning of the labels that are the app's keys.
+pub(crate) const KEY: &str = "key ";
+/// The value of what a report does not say.
+pub(crate) const UNKNOWN: &str = "unknown";
 
 impl Member {
     /// Takes the facts that count from a report. `origin` is its file or source.
@@ -79,6 +84,18 @@ impl Member {
         };
         let facts = [ended_by, panic_pattern.as_deref()];
         let head = &report.head;
+        let reason = report.reason().and_then(pattern).unwrap_or_default();
+        let label = |name: &'static str, value: &str| (name.into(), or_unknown(value));
+        let mut labels: Vec<(Label, String)> = vec![
+            label("versions", &head.app.version),
+            label("devices", head.device.as_deref().unwrap_or("")),
+            label("systems", &system(&head.os)),
+            label("endings", &ending),
+            label("classes", report.class().unwrap_or("")),
+            label("reasons", &reason),
+        ];
+        let keys = report.context.iter().flat_map(|context| &context.keys);
+        labels.extend(keys.map(app_key));
         let launch = Some(head.launch).filter(|launch| *launch != [0; 16]);
         Member {
             key: key_of(kind, facts, &app_word(&head.app.name), &stack),
@@ -95,9 +112,7 @@ impl Member {
             ending,
             time: Some(since_epoch(head.time)).filter(|time| *time > 0),
             launch: launch.unwrap_or(head.id),
-            version: or_unknown(&head.app.version),
-            device: or_unknown(head.device.as_deref().unwrap_or("")),
-            system: or_unknown(&system(&head.os)),
+            labels,
         }
     }
 }
@@ -171,8 +186,18 @@ fn system(os: &Os) -> String {
 
 /// Returns the name under which groups count a version or a device.
 fn or_unknown(name: &str) -> String {
-    let name = if name.is_empty() { "unknown" } else { name };
+    let name = if name.is_empty() { UNKNOWN } else { name };
     name.to_owned()
+}
+
+/// A key of the app as a label, with its value.
+fn app_key((key, value): &(String, Value)) -> (Label, String) {
+    let text = match value {
+        Value::Text(text) => text.clone(),
+        value => serde_json::to_string(value).unwrap_or_default(),
+    };
+    let label = format!("{KEY}{key}");
+    (label.into(), shortened(&text).unwrap_or_default())
 }
 
 /// Returns the duration of a report's stall, and true if it lasted longer: a stall that was never seen to end was the

@@ -16,7 +16,6 @@
 //! name, the offset counts too, which is the same in one build alone. Pass the debug files to group
 //! across builds.
 
-mod days;
 mod member;
 mod seen;
 mod stack;
@@ -27,8 +26,8 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-pub(crate) use self::days::usual_days;
-pub use self::member::{Member, RECIPE, key_text};
+pub(crate) use self::member::{KEY, UNKNOWN};
+pub use self::member::{Label, Member, RECIPE, key_text};
 pub(crate) use self::seen::{SeenIds, identity};
 pub use self::stack::{normalised, thread_in_question};
 use super::frame::Symbolicated;
@@ -80,14 +79,8 @@ pub struct Group {
     pub first: Option<u64>,
     /// Time of the last.
     pub last: Option<u64>,
-    /// Reports by how they ended, as `SIGSEGV`, `recovered`, [`NO_END`].
-    pub endings: BTreeMap<String, u64>,
-    /// Reports by version of the app.
-    pub versions: BTreeMap<String, u64>,
-    /// Reports by device.
-    pub devices: BTreeMap<String, u64>,
-    /// Reports by system and its version.
-    pub systems: BTreeMap<String, u64>,
+    /// Reports by each of [`Member::labels`]: by version, by device, by the value of each of the app's keys.
+    pub labels: BTreeMap<Label, BTreeMap<String, u64>>,
     /// Reports by day since the epoch: the last [`DAYS`] on which there were any.
     pub days: BTreeMap<u64, u64>,
     launches: Launches,
@@ -154,10 +147,11 @@ impl Groups {
         group.last = group.last.max(member.time);
         group.launches.add(launch);
         group.ended += u64::from(ends);
-        tally(&mut group.endings, &member.ending);
-        tally(&mut group.versions, &member.version);
-        tally(&mut group.devices, &member.device);
-        tally(&mut group.systems, &member.system);
+        for (label, value) in &member.labels {
+            if group.labels.len() < KINDS / 4 || group.labels.contains_key(label) {
+                tally(group.labels.entry(label.clone()).or_default(), value);
+            }
+        }
         if let Some(time) = member.time {
             *group.days.entry(time / NANOS_OF_A_DAY).or_default() += 1;
         }

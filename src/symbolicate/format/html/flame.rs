@@ -39,7 +39,8 @@ pub(super) fn flame(page: &mut String, style: &Style, origin: &str, of: &Symboli
     let _ = writeln!(
         boxes.page,
         "<h2>Flame graph <small>of the samples, outermost frame first</small></h2>\n\
-         <p class=\"note\">A box widens when you choose it; <a href=\"#{prefix}\">the whole picture</a>.{}</p>\n\
+         <p class=\"note\">A box widens when you choose it; <a href=\"#{prefix}\">the whole picture</a>. Search the page for a name: \
+         the table below the picture leads to its box.{}</p>\n\
          <div class=\"flame\" id=\"{prefix}\">",
         legend(),
     );
@@ -94,7 +95,8 @@ impl Boxes<'_> {
                 let whose = below.kind.map_or("", |kind| kind.words().1);
                 let _ = writeln!(
                     self.names,
-                    "<tr><td class=\"n\">{weight}</td><td class=\"n\">{depth}</td><td>{whose}</td><td>{name}</td></tr>"
+                    "<tr><td class=\"n\">{weight}</td><td class=\"n\">{depth}</td><td>{whose}</td>\
+                     <td><a href=\"#{prefix}-{number}\">{name}</a></td></tr>"
                 );
             }
             if !below.below.is_empty() {

@@ -1,10 +1,11 @@
 //! The page of many reports: which groups hurt users most, since when, in which versions, on which devices and systems,
 //! where; and one report of each in whole.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 
-use super::counts::{OverDays, bars, versions};
+use super::counts::OverDays;
 use super::examples::Examples;
 use super::{GROUPS, ReportPage, report};
 use crate::symbolicate::format::findings::titles;
@@ -37,7 +38,7 @@ pub(super) fn write(
     out.write_all(head(groups, shown.len(), whole).as_bytes())?;
     out.write_all(overview(groups, shown, examples).as_bytes())?;
     if whole > 0 {
-        out.write_all(b"<h2>Reports in whole</h2>\n")?;
+        out.write_all(b"<h2 class=\"whole\">Reports in whole</h2>\n")?;
     }
     for page in of_groups {
         folded(out, page, Some(page.member.key))?;
@@ -83,6 +84,7 @@ fn overview(groups: &Groups, shown: &[&Group], examples: &Examples) -> String {
     let mut page = String::new();
     let titles = titles(shown);
     let days = OverDays::of(shown);
+    let versions = top::versions(groups);
     let ranked = || (1..).zip(shown.iter().copied().zip(&titles));
     if let others @ 1.. = days.others {
         let others = facts::count(others, "report");
@@ -98,7 +100,7 @@ fn overview(groups: &Groups, shown: &[&Group], examples: &Examples) -> String {
             "<section class=\"group\" id=\"group{rank}\">\n<h2>{rank}. {}</h2>",
             escape(title)
         );
-        section(&mut page, group, groups.reports(), &days);
+        section(&mut page, group, groups, &versions, &days);
         match examples.of_group(group.key) {
             Some(example) => shown_by(&mut page, example),
             None => names(&mut page, group),
@@ -145,8 +147,14 @@ fn table<'a>(
 }
 
 /// How many, since when, in which versions, on which devices and systems.
-fn section(page: &mut String, group: &Group, reports: u64, days: &OverDays) {
-    let share = 100.0 * group.count as f64 / reports.max(1) as f64;
+fn section(
+    page: &mut String,
+    group: &Group,
+    groups: &Groups,
+    versions: &BTreeMap<&str, u64>,
+    days: &OverDays,
+) {
+    let share = 100.0 * group.count as f64 / groups.reports().max(1) as f64;
     let (total, worst) = (top::time(group, group.total), top::time(group, group.worst));
     let lasted = if group.total.is_zero() {
         String::new()
@@ -159,23 +167,11 @@ fn section(page: &mut String, group: &Group, reports: u64, days: &OverDays) {
     };
     let count = facts::count(group.count, "report");
     let _ = writeln!(page, "<p>{count} ({share:.1} %){fatal}{lasted}</p>");
-    let seen = top::seen(group);
-    let _ = writeln!(
-        page,
-        "<div class=\"counts\">\n<div><h3>Days <small>{seen}</small></h3>\n{}{}</div>",
-        days.picture(group),
-        days.axis(group),
-    );
-    let tallies: [(&str, String); 4] = [
-        ("Versions", versions(&group.versions, group.count)),
-        ("Devices", bars(&group.devices, group.count)),
-        ("Systems", bars(&group.systems, group.count)),
-        ("Endings", bars(&group.endings, group.count)),
-    ];
-    for (label, picture) in tallies {
-        let _ = writeln!(page, "<div><h3>{label}</h3>\n{picture}</div>");
-    }
-    page.push_str("</div>\n");
+    let (picture, axis) = (days.picture(group), days.axis(group));
+    let _ = writeln!(page, "<div class=\"counts\">\n{picture}{axis}</div>");
+    let facts = top::facts(group, versions);
+    let facts = facts.iter().map(|(label, value)| (&**label, &**value));
+    report::table(page, facts);
 }
 
 /// The stack of a group's example, and the way to it.
@@ -193,13 +189,11 @@ fn names(page: &mut String, group: &Group) {
     for name in group.example.stack.iter().take(FRAMES) {
         let _ = writeln!(page, "<li>{}</li>", escape(name));
     }
-    let facts = [
-        ("Example", group.example.origin.clone()),
-        ("Group", key_text(group.key)),
-    ];
-    let facts = facts.iter().map(|(label, value)| (*label, value.as_str()));
-    page.push_str("</ol>\n");
-    report::table(page, facts);
+    let _ = writeln!(
+        page,
+        "</ol>\n<p><small>group {}</small></p>",
+        key_text(group.key)
+    );
 }
 
 /// Writes a report that opens when it is chosen, or by a link to it.

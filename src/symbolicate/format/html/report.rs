@@ -49,7 +49,7 @@ pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Memb
     if let Some((index, weight, total)) = heaviest(of) {
         let _ = writeln!(
             page,
-            "<h2>Heaviest stack <small>{weight} of {total} samples</small></h2>"
+            "<h2>Most frequent stack <small>{weight} of {total} samples</small></h2>"
         );
         sampled(&mut page, style, of, index);
     }
@@ -76,7 +76,7 @@ pub(super) fn heaviest_stack(style: &Style, of: &Symbolicated) -> String {
     if let Some((index, weight, total)) = heaviest(of) {
         let _ = writeln!(
             page,
-            "<h3>Heaviest stack <small>{weight} of {total} samples</small></h3>"
+            "<h3>Most frequent stack <small>{weight} of {total} samples</small></h3>"
         );
         sampled(&mut page, style, of, index);
     } else if let Some(index) = thread_in_question(&of.report) {

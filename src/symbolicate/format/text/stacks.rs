@@ -219,7 +219,8 @@ impl TextPage<'_> {
         let state = first.state.as_ref();
         let state = state.map_or(String::new(), |state| format!(", {state}"));
         let at = duration(nanos(first.at));
-        let line = format!("Heaviest stack ({weight} of {total} samples, first {at} in{state}):");
+        let line =
+            format!("Most frequent stack ({weight} of {total} samples, first {at} in{state}):");
         self.line(&plain(&line));
         let of = self.of;
         self.frames(&of.samples[index], 0);
