@@ -432,16 +432,14 @@ fn lines(frames: &[wedjat::symbolicate::SourceFrame]) -> Vec<String> {
 }
 
 /// Our frames with the bare names of theirs, where theirs has a function without a linkage name: ours then has its scopes
-/// and parameters (`shop::recurse(long)` for `recurse`).
+/// (`shop::recurse` for `recurse`).
 fn as_short(mut ours: Vec<String>, theirs: &[String]) -> Vec<String> {
     for (ours, theirs) in ours.iter_mut().zip(theirs) {
         let bare = theirs.split(' ').next().unwrap();
         let (full, place) = ours.rsplit_once(' ').unwrap();
         let full = format!("::{full}");
-        if ['(', '<']
-            .iter()
-            .any(|next| full.contains(&format!("::{bare}{next}")))
-        {
+        let bare_at = |next: &str| full.contains(&format!("::{bare}{next}"));
+        if bare_at("(") || bare_at("<") || full.ends_with(&format!("::{bare}")) {
             *ours = format!("{bare} {place}");
         }
     }

@@ -51,6 +51,7 @@ pub fn report(u: &mut Unstructured<'_>) -> Result<Report> {
     report.stall_end = maybe(u, |u| {
         Ok(new!(StallEnd {
             duration: lasted(u)?,
+            at_least: u.arbitrary()?,
             how: u.arbitrary()?,
             class: maybe(u, |u| u.arbitrary())?,
             reason: maybe(u, |u| u.arbitrary())?,

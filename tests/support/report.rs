@@ -146,6 +146,7 @@ pub fn full_report() -> Report {
     })];
     report.stall_end = Some(new!(StallEnd {
         duration: Duration::from_millis(400),
+        at_least: true,
         how: "recovered".to_owned(),
         class: Some("blocked".to_owned()),
         reason: Some("deadlock: thread 7 waits for itself".to_owned()),
