@@ -23,8 +23,11 @@ enum WatchState {
     Running(Watchdog),
 }
 
+/// Threads of a monitor, each of which ends when it is dropped.
+type KeptThreads = Vec<Box<dyn Send>>;
+
 /// The watchdog of this process' monitor with its other threads, and the mark of the process that they belong to.
-static WATCH: ForkLock<(u32, WatchState, Vec<Box<dyn Send>>)> =
+static WATCH: ForkLock<(u32, WatchState, KeptThreads)> =
     ForkLock::new((0, WatchState::Gone, Vec::new()));
 
 /// Keeps a thread of the monitor's until [`end`].

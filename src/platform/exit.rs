@@ -50,9 +50,10 @@ pub fn on_leaving(leaving: fn(Leaving)) {
         if exits.is_some_and(|time| *time != 0) {
             return call(Leaving::Exits(status));
         }
-        // SAFETY: the key's destructor is about to be unmapped.
-        KEY.get()
-            .inspect(|key| _ = unsafe { libc::pthread_key_delete(**key) });
+        if let Some(key) = KEY.get() {
+            // SAFETY: a key of ours, whose destructor is about to be unmapped.
+            unsafe { libc::pthread_key_delete(*key) };
+        }
         call(Leaving::Unloaded);
     }
     #[cfg(target_os = "linux")]
@@ -85,7 +86,8 @@ pub fn at_thread_end(call: unsafe extern "C" fn(*mut c_void)) {
         let _ = KEY.set(key);
     }
     let value = (&raw const KEY).cast();
-    // SAFETY: a key of ours, whose destructor does not look at the value.
-    KEY.get()
-        .inspect(|key| _ = unsafe { libc::pthread_setspecific(**key, value) });
+    if let Some(key) = KEY.get() {
+        // SAFETY: a key of ours, whose destructor does not look at the value.
+        unsafe { libc::pthread_setspecific(*key, value) };
+    }
 }

@@ -137,8 +137,8 @@ fn leaves_the_rest_to_a_thread(folder: &Path) -> ! {
         } else {
             1
         };
-        // SAFETY: nothing of the process is used any more but what this hides.
         if status != 0 {
+            // SAFETY: nothing of the process is used any more but what this hides.
             unsafe { libc::_exit(status) };
         }
     }

@@ -375,7 +375,7 @@ fn a_source_file_that_ends_before_the_line_is_named() {
         let args = ["--format", format, "--source", source];
         String::from_utf8(run(&args, "foreign/crash.ips").stderr).unwrap()
     };
-    let named = format!("  {}  (of ", short.canonicalize().unwrap().display());
+    let named = format!("  {}\n", short.canonicalize().unwrap().display());
     for format in ["text", "html"] {
         let err = run(format);
         assert!(err.contains(&named), "{format}: {err}");

@@ -178,9 +178,10 @@ impl DebugFile {
         if std::mem::replace(&mut lock(&self.history).is_settled, true) {
             return;
         }
-        let made = match is_partial {
-            true => Err(NoTable::OtherFiles),
-            false => on_a_large_stack(|| convert(&self.object, &sections, self.symbols())),
+        let made = if is_partial {
+            Err(NoTable::OtherFiles)
+        } else {
+            on_a_large_stack(|| convert(&self.object, &sections, self.symbols()))
         };
         match made {
             Ok((table, damaged)) => {

@@ -220,9 +220,10 @@ impl transform::Transformer for Texts {
         mut function: transform::Function<'f>,
     ) -> transform::Function<'f> {
         // A symbol's was cut when it was marked.
-        let name = match function.name.starts_with('\0') {
-            true => function.name.to_string(),
-            false => dwarf::text(function.name.as_bytes()).into_owned(),
+        let name = if function.name.starts_with('\0') {
+            function.name.to_string()
+        } else {
+            dwarf::text(function.name.as_bytes()).into_owned()
         };
         if !self.names.contains_key(&*name) && !self.left.take(&name).is_empty() {
             let text = self.left.take(&encode_name(&name)).into();

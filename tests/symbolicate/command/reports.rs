@@ -247,14 +247,14 @@ fn a_report_is_not_left_out_for_what_damage_has_taken() {
     let whole = written(folder.path(), "b.wedjat", &bytes);
     let output = symbolicate(&["--type", "crash", &cut, &whole]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    assert_eq!(text(&output.stdout).matches("Incident").count(), 1);
+    assert_eq!(text(&output.stdout).matches("Report Version:").count(), 1);
 
     // So may one without a time and a version; one that is whole has none, and is not.
     let options = ["--since=2024-01-01", "--version-is=2", "--type=stall"];
     let cut = written(folder.path(), "c.wedjat", &bytes[..bytes.len() - 1]);
     let output = symbolicate(&[&options[..], &[&cut, &whole]].concat());
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    assert_eq!(text(&output.stdout).matches("Incident").count(), 1);
+    assert_eq!(text(&output.stdout).matches("Report Version:").count(), 1);
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn what_is_no_file_is_an_error_and_never_waited_for() {
         // The report is read all the same.
         let ran = symbolicate([Path::new("--debug"), path, &whole]);
         assert!(ran.err.contains(what), "{}", ran.err);
-        assert!(ran.out.contains("Incident"), "{}", ran.out);
+        assert!(ran.out.contains("Report Version:"), "{}", ran.out);
         let ran = symbolicate(["--debug", path.to_str().unwrap(), "--address", "0x10"]);
         assert_eq!(ran.code, Some(3), "{}", ran.err);
     }
@@ -45,7 +45,7 @@ fn what_is_no_file_is_an_error_and_never_waited_for() {
     let ran = symbolicate([folder.path()]);
     assert_eq!(ran.code, Some(1), "{}", ran.err);
     assert!(ran.err.contains("a named pipe") && ran.err.contains("a socket"));
-    assert!(ran.out.contains("Incident"));
+    assert!(ran.out.contains("Report Version:"));
     // A folder as a stream.
     let child = Command::new(env!("CARGO_BIN_EXE_symbolicate"))
         .arg("-")
@@ -77,7 +77,7 @@ fn endless_and_sparse_files_take_neither_time_nor_memory() {
     // A report with ten gigabytes of nothing behind it is read.
     let ran = symbolicate([sparse("b.wedjat", &report_of(vec![]))]);
     assert_eq!(ran.code, Some(1), "{}", ran.err);
-    assert!(ran.out.contains("Incident"), "{}", ran.err);
+    assert!(ran.out.contains("Report Version:"), "{}", ran.err);
     let ran = symbolicate([folder.path().as_os_str(), "--top".as_ref()]);
     assert_eq!(ran.code, Some(1), "{}", ran.err);
     // As debug files: nothing, a header alone, and a whole one.

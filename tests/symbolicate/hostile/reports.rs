@@ -17,7 +17,7 @@ fn arrays_of_payloads_within_one_another_are_passed_over() {
     assert!(ran.err.contains("there is no diagnostic"), "{}", ran.err);
     fs::write(&path, format!("[[], {payload}, [{payload}], {payload}]")).unwrap();
     let ran = symbolicate([&path]);
-    assert_eq!(ran.out.matches("Incident Identifier").count(), 2);
+    assert_eq!(ran.out.matches("Event: ").count(), 2);
 }
 
 /// A crash in a function of this name.
