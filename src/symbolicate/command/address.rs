@@ -165,8 +165,7 @@ impl AddressLines<'_> {
             Err(error) => {
                 if self.ndjson {
                     let value = json!({"address": text, "frames": [], "error": error});
-                    serde_json::to_writer(PlainJson(&mut self.line), &value)?;
-                    self.line.push(b'\n');
+                    writeln!(PlainJson(&mut self.line), "{value}")?;
                 } else {
                     writeln!(self.line, "{}", plain(text))?; // `atos` gives back what is no address
                 }

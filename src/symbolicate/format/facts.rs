@@ -7,6 +7,7 @@ use super::json::value_json;
 use crate::report::model::{Event, EventKind, Os, Report, Signal, Thread, Value, Watched};
 use crate::report::time::{nanos, since_epoch};
 use crate::symbolicate::blame::is_kernels;
+use crate::symbolicate::frame::id_text;
 
 /// The vitals that are known, each with its label.
 pub(super) fn vitals(report: &Report) -> Vec<(&'static str, String)> {
@@ -80,17 +81,24 @@ pub(super) struct Moment {
     /// Monotonic, nanoseconds.
     pub start: u64,
     pub what: String,
-    /// Nanoseconds; `None` where it lasts still, or takes no time.
+    /// Nanoseconds; 0 of a breadcrumb, `None` of a mark that is not over.
     pub lasted: Option<u64>,
 }
 
 impl Moment {
-    /// `lasted 120 ms`, or that it did not end.
-    pub fn how_long(&self) -> String {
+    /// `page, lasted 120 ms`; of what takes no time the words alone.
+    pub fn text(&self) -> String {
         match self.lasted {
-            Some(lasted) => format!("lasted {}", duration(lasted)),
-            None => "not over".to_owned(),
+            Some(0) => self.what.clone(),
+            Some(lasted) => format!("{}, lasted {}", self.what, duration(lasted)),
+            None => format!("{}, not over", self.what),
         }
+    }
+
+    /// When it was over, by the monotonic clock; `last` if it is not.
+    pub fn over(&self, last: u64) -> u64 {
+        let over = |lasted| self.start.saturating_add(lasted);
+        self.lasted.map_or(last.max(self.start), over)
     }
 }
 
@@ -126,7 +134,7 @@ pub(super) fn app_state(report: &Report) -> AppState {
             .map(|(name, start, lasted)| moment(nanos(*start), name, lasted.map(nanos)))
             .collect(),
         breadcrumbs: breadcrumbs
-            .map(|(at, text)| moment(nanos(*at), text, None))
+            .map(|(at, text)| moment(nanos(*at), text, Some(0)))
             .collect(),
     }
 }
@@ -167,13 +175,20 @@ pub(super) fn recorder(report: &Report) -> Vec<(&'static str, String)> {
     facts
 }
 
-pub(super) fn value_text(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     match value {
         Value::Text(text) => text.clone(),
         // JSON has no such numbers.
         Value::Float(number) if !number.is_finite() => number.to_string(),
         value => value_json(value).to_string(),
     }
+}
+
+/// What a thread is and was at: `main thread`, `blocked`, `in futex`.
+pub(super) fn about(thread: &Thread) -> impl Iterator<Item = String> {
+    let main = thread.main.then(|| "main thread".to_owned());
+    let syscall = thread.syscall.as_ref().map(|call| format!("in {call}"));
+    [main, thread.state.clone(), syscall].into_iter().flatten()
 }
 
 /// A moment of the monotonic clock, in words, from when the report was begun.
@@ -193,18 +208,20 @@ pub(super) fn os_text(os: &Os) -> String {
     format!("{} {}{build}", os.name, os.version)
 }
 
-/// The code of a signal, empty if it is not known; of a trap first why the compiler or the runtime let it die: `trap
-/// (Swift: Index out of range), ILL_ILLOPN`.
+/// The code of a signal and its address, empty if neither is known; of a trap first why the compiler or the runtime let it
+/// die: `trap (Swift: Index out of range), ILL_ILLOPN at 0x0000000100003f2c`.
 pub(super) fn signal_code(event: &Event, signal: &Signal) -> String {
     let number = (signal.code != 0).then(|| signal.code.to_string());
     let code = signal.code_name.clone().or(number).unwrap_or_default();
     let is_trap = matches!(&*signal.name, "SIGILL" | "SIGTRAP");
     let reason = event.reason.as_deref().filter(|_| is_trap);
-    match reason.filter(|reason| !is_kernels(reason)) {
+    let mut text = match reason.filter(|reason| !is_kernels(reason)) {
         Some(reason) if code.is_empty() => format!("trap ({reason})"),
         Some(reason) => format!("trap ({reason}), {code}"),
         None => code,
-    }
+    };
+    let _ = (signal.address).map(|at| write!(text, " at {at:#018x}"));
+    text.trim_start().to_owned()
 }
 
 /// The duration of a stall, and how it ended.
@@ -326,6 +343,12 @@ pub(crate) fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{s}")
 }
 
+/// The report's id; `None` where it has none.
+pub(super) fn known_id(report: &Report) -> Option<String> {
+    let id = &report.head.id;
+    (*id != [0; 16]).then(|| id_text(id))
+}
+
 /// A time in words; `None` for the epoch, where a report has none.
 pub(super) fn known_time(time: SystemTime) -> Option<String> {
     let at = since_epoch(time);
@@ -364,12 +387,12 @@ mod tests {
         assert_eq!(value_text(&Value::Float(f64::NAN)), "NaN");
         let marks = app_state(&report).marks;
         assert_eq!(
-            (marks[0].when.as_str(), marks[0].how_long()),
-            ("1.00 s before", "lasted 300 ms".into())
+            (marks[0].when.as_str(), marks[0].text()),
+            ("1.00 s before", "page, lasted 300 ms".into())
         );
         assert_eq!(
-            (marks[1].when.as_str(), marks[1].how_long()),
-            ("500 ms after", "not over".into())
+            (marks[1].when.as_str(), marks[1].text()),
+            ("500 ms after", "sync, not over".into())
         );
         assert_eq!(began(&report), 10_000_000_000);
         report.event = Some(Event {

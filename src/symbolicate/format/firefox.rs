@@ -9,7 +9,7 @@
 //! an image and an address, and two functions of one name in different files are one. `tests/symbolicate/format_pictures.rs` holds
 //! what is written here against what the crate writes: version, keys, columns.
 
-use std::io;
+use std::io::{self, Write as _};
 
 use serde_json::{Value, json};
 
@@ -154,8 +154,7 @@ impl Format for Firefox {
             "counters": [],
             "threads": std::mem::take(&mut self.threads),
         });
-        serde_json::to_writer(PlainJson(&mut *out), &document)?;
-        out.write_all(b"\n")?;
+        writeln!(PlainJson(&mut *out), "{document}")?;
         out.flush()
     }
 }
@@ -215,14 +214,8 @@ fn markers(report: &Report) -> (Vec<Marker>, u64) {
     let confirmed = nanos(report.head.clock);
     for mark in &app.marks {
         // One that is not over ends with the profile.
-        let lasted = mark.lasted.map(|lasted| mark.start.saturating_add(lasted));
-        let over = lasted.unwrap_or(confirmed.max(mark.start));
-        note(
-            mark.what.clone(),
-            mark.how_long(),
-            at(mark.start),
-            Some(at(over)),
-        );
+        let to = Some(at(mark.over(confirmed)));
+        note(mark.what.clone(), mark.text(), at(mark.start), to);
     }
     for crumb in &app.breadcrumbs {
         note(

@@ -42,12 +42,7 @@ impl Format for Json {
     type Part = Vec<u8>;
 
     fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<u8> {
-        let value = report_json(origin, report, style);
-        let mut text = Vec::new();
-        match serde_json::to_writer_pretty(PlainJson(&mut text), &value) {
-            Ok(()) => text,
-            Err(_) => Vec::new(), // never: its keys are all texts
-        }
+        PlainJson::bytes(format_args!("{:#}", report_json(origin, report, style)))
     }
 
     fn add(&mut self, part: Vec<u8>, out: &mut dyn io::Write) -> io::Result<()> {
@@ -82,13 +77,7 @@ impl Format for Ndjson {
     type Part = Vec<u8>;
 
     fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<u8> {
-        let value = report_json(origin, report, style);
-        let mut line = Vec::new();
-        if serde_json::to_writer(PlainJson(&mut line), &value).is_err() {
-            line.clear(); // never: its keys are all texts
-        }
-        line.push(b'\n');
-        line
+        PlainJson::bytes(format_args!("{}\n", report_json(origin, report, style)))
     }
 
     fn add(&mut self, part: Vec<u8>, out: &mut dyn io::Write) -> io::Result<()> {

@@ -121,6 +121,15 @@ impl Default for Style {
 }
 
 impl Style {
+    /// The text in a terminal's colour or weight, if this style has them.
+    fn paint(&self, paint: anstyle::Style, text: &str) -> String {
+        if self.color {
+            format!("{paint}{text}{paint:#}")
+        } else {
+            text.to_owned()
+        }
+    }
+
     /// The function's name in this style.
     pub fn name<'a>(&self, frame: &'a SourceFrame) -> Option<&'a str> {
         if self.demangle {

@@ -1,8 +1,8 @@
 //! Text from strangers, made safe for a terminal, in JSON, and on a page.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
-use std::io;
+use std::fmt::{self, Write as _};
+use std::io::{self, Write as _};
 
 /// `text` without anything that a terminal would obey. Control characters, line ends, marks that turn
 /// the direction of writing, characters without width, and what is not a character (XML cannot write it) become `\u{1b}`.
@@ -54,6 +54,15 @@ pub(crate) fn is_command(c: char) -> bool {
 /// Passes JSON on to a writer. In JSON, characters other than ASCII stand in strings alone, and any of
 /// them may be written by its number.
 pub(crate) struct PlainJson<W>(pub W);
+
+impl PlainJson<Vec<u8>> {
+    /// Returns JSON as bytes. JSON of values, whose keys are all texts, never fails.
+    pub fn bytes(json: fmt::Arguments<'_>) -> Vec<u8> {
+        let mut out = PlainJson(Vec::new());
+        let _ = out.write_fmt(json);
+        out.0
+    }
+}
 
 impl<W: io::Write> io::Write for PlainJson<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

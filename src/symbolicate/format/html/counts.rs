@@ -40,8 +40,7 @@ impl OverDays {
     pub fn title(&self) -> String {
         let days = self.days.as_ref();
         days.map_or("Over days".to_owned(), |days| {
-            let (first, last) = (days.start(), days.end());
-            format!("{} to {}", day_text(*first), day_text(*last))
+            days_text(*days.start(), *days.end())
         })
     }
 

@@ -154,19 +154,12 @@ fn section(
     versions: &BTreeMap<&str, u64>,
     days: &OverDays,
 ) {
-    let share = 100.0 * group.count as f64 / groups.reports().max(1) as f64;
-    let (total, worst) = (top::time(group, group.total), top::time(group, group.worst));
-    let lasted = if group.total.is_zero() {
-        String::new()
-    } else {
-        format!(", {total} in all, at worst {worst}")
-    };
     let fatal = match group.ended {
         0 => String::new(),
         ended => format!(", launches ended: {ended}"),
     };
-    let count = facts::count(group.count, "report");
-    let _ = writeln!(page, "<p>{count} ({share:.1} %){fatal}{lasted}</p>");
+    let share = top::share_text(group, groups.reports());
+    let _ = writeln!(page, "<p>{share}{fatal}</p>");
     let (picture, axis) = (days.picture(group), days.axis(group));
     let _ = writeln!(page, "<div class=\"counts\">\n{picture}{axis}</div>");
     let facts = top::facts(group, versions);

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::report::time::nanos;
 use crate::report::{Report, Sample};
 use crate::symbolicate::blame::blamed;
-use crate::symbolicate::format::facts::{Moment, app_state, began, duration};
+use crate::symbolicate::format::facts::{app_state, began, duration};
 use crate::symbolicate::format::plain::escape;
 use crate::symbolicate::format::stacks::end_of_samples;
 use crate::symbolicate::frame::Symbolicated;
@@ -98,30 +98,21 @@ fn marks(page: &mut String, report: &Report, end: u64) {
     let share = |at: u64| 100.0 * at.saturating_sub(began).min(end) as f64 / end as f64;
     let until = began.saturating_add(end);
     let mut lines = String::new();
-    for mark in &app.marks {
-        let lasted = mark.lasted.unwrap_or(u64::MAX);
-        let over = mark.start.saturating_add(lasted);
-        if mark.start > until || over < began {
+    let marks = app.marks.iter().map(|mark| ("mark", mark));
+    let crumbs = app.breadcrumbs.iter().map(|crumb| ("tick", crumb));
+    for (class, moment) in marks.chain(crumbs) {
+        let over = moment.over(u64::MAX);
+        if moment.start > until || over < began {
             continue;
         }
-        let (from, to) = (share(mark.start), share(over));
+        let (from, to) = (share(moment.start), share(over));
         let _ = writeln!(
             lines,
-            "<li><span class=\"mark\" style=\"margin-left:{from:.2}%;width:{:.2}%\"></span>{} <small>{}, {}</small></li>",
+            "<li><span class=\"{class}\" style=\"margin-left:{:.2}%;width:{:.2}%\"></span>{} <small>{}</small></li>",
+            from.min(99.5),
             (to - from).max(0.5),
-            escape(&mark.what),
-            mark.when,
-            mark.how_long(),
-        );
-    }
-    let is_within = |crumb: &&Moment| (began..=until).contains(&crumb.start);
-    for crumb in app.breadcrumbs.iter().filter(is_within) {
-        let _ = writeln!(
-            lines,
-            "<li><span class=\"tick\" style=\"margin-left:{:.2}%\"></span>{} <small>{}</small></li>",
-            share(crumb.start).min(99.5),
-            escape(&crumb.what),
-            crumb.when,
+            escape(&moment.text()),
+            moment.when,
         );
     }
     if !lines.is_empty() {

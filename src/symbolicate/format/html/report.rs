@@ -9,7 +9,8 @@ use super::stack::stack;
 use crate::report::model::{Report, Thread};
 use crate::symbolicate::format::Style;
 use crate::symbolicate::format::facts::{
-    app_state, duration, known_time, lasted, os_text, recorder, signal_code, vitals, watched, words,
+    about, app_state, duration, known_id, known_time, lasted, os_text, recorder, signal_code,
+    vitals, watched, words,
 };
 use crate::symbolicate::format::findings::{kind_text, missing_lines};
 use crate::symbolicate::format::plain::escape;
@@ -46,13 +47,7 @@ pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Memb
     timeline(&mut page, of);
     flame(&mut page, style, origin, of);
     let about = thread_in_question(report);
-    if let Some((index, weight, total)) = heaviest(of) {
-        let _ = writeln!(
-            page,
-            "<h2>Most frequent stack <small>{weight} of {total} samples</small></h2>"
-        );
-        sampled(&mut page, style, of, index);
-    }
+    most_frequent(&mut page, style, of, "h2");
     let count = report.threads.len();
     let _ = writeln!(page, "<h2>Threads <small>{count}</small></h2>");
     for (index, _) in in_order(of) {
@@ -73,13 +68,10 @@ pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Memb
 /// The stack that most samples have; without samples, that of the thread in question.
 pub(super) fn heaviest_stack(style: &Style, of: &Symbolicated) -> String {
     let mut page = String::new();
-    if let Some((index, weight, total)) = heaviest(of) {
-        let _ = writeln!(
-            page,
-            "<h3>Most frequent stack <small>{weight} of {total} samples</small></h3>"
-        );
-        sampled(&mut page, style, of, index);
-    } else if let Some(index) = thread_in_question(&of.report) {
+    if most_frequent(&mut page, style, of, "h3").is_some() {
+        return page;
+    }
+    if let Some(index) = thread_in_question(&of.report) {
         page.push_str("<h3>Stack</h3>\n");
         stack(&mut page, style, of, &of.threads[index], true);
         cut(&mut page, of.report.threads[index].end_word());
@@ -87,9 +79,16 @@ pub(super) fn heaviest_stack(style: &Style, of: &Symbolicated) -> String {
     page
 }
 
-fn sampled(page: &mut String, style: &Style, of: &Symbolicated, index: usize) {
+/// Writes the stack that most samples have; `None` without samples.
+fn most_frequent(page: &mut String, style: &Style, of: &Symbolicated, heading: &str) -> Option<()> {
+    let (index, weight, total) = heaviest(of)?;
+    let _ = writeln!(
+        page,
+        "<{heading}>Most frequent stack <small>{weight} of {total} samples</small></{heading}>"
+    );
     stack(page, style, of, &of.samples[index], true);
     cut(page, of.report.samples[index].end_word());
+    Some(())
 }
 
 /// A walk that stopped before the thread's first function says so.
@@ -110,11 +109,7 @@ fn facts(page: &mut String, origin: &str, report: &Report, member: &Member) {
         facts.push(("What", kind_text(report, event)));
         if let Some(signal) = &event.signal {
             let (name, code) = (&signal.name, signal_code(event, signal));
-            let at = signal.address.map(|at| format!(" at {at:#x}"));
-            let code = code + &at.unwrap_or_default();
-            let known = Some(code.trim()).filter(|code| !code.is_empty());
-            let code = known.map_or(String::new(), |code| format!(" ({code})"));
-            facts.push(("Signal", format!("{name}{code}")));
+            facts.push(("Signal", format!("{name} {code}")));
         }
         let words = words(report, event, "Panicking thread", "Exception");
         facts.extend(words.map(|(label, text)| (label, text.to_owned())));
@@ -129,11 +124,8 @@ fn facts(page: &mut String, origin: &str, report: &Report, member: &Member) {
     facts.extend(vitals(report));
     facts.extend(recorder(report));
     facts.push(("Group", key_text(member.key)));
-    let id = Some(id_text(&head.id)).filter(|_| head.id != [0; 16]);
-    facts.push((
-        "Report",
-        id.map_or(origin.to_owned(), |id| format!("{id} in {origin}")),
-    ));
+    let id = known_id(report).map(|id| format!("{id} in {origin}"));
+    facts.push(("Report", id.unwrap_or_else(|| origin.to_owned())));
     let facts = facts.iter().filter(|(_, value)| !value.trim().is_empty());
     table(page, facts.map(|(label, value)| (*label, value.trim())));
 }
@@ -175,12 +167,8 @@ fn thread_title(index: usize, thread: &Thread) -> String {
     if let Some(name) = thread.name.as_deref().filter(|name| !name.is_empty()) {
         let _ = write!(title, " <b>{}</b>", escape(name));
     }
-    let mut tags = Vec::new();
-    tags.extend(thread.crashed.then(|| "crashed".to_owned()));
-    tags.extend(thread.main.then(|| "main".to_owned()));
-    tags.extend(thread.state.clone());
-    tags.extend(thread.syscall.as_ref().map(|call| format!("in {call}")));
-    for tag in tags {
+    let crashed = thread.crashed.then(|| "crashed".to_owned());
+    for tag in crashed.into_iter().chain(about(thread)) {
         let _ = write!(title, " <span class=\"tag\">{}</span>", escape(&tag));
     }
     title
@@ -211,13 +199,8 @@ fn context(page: &mut String, report: &Report) {
         }
         let _ = writeln!(page, "<h3>{title}</h3>\n<ol class=\"breadcrumbs\">");
         for moment in moments {
-            let how_long = match title {
-                "Marks" => format!(" <small>{}</small>", moment.how_long()),
-                _ => String::new(),
-            };
-            let what = escape(&moment.what);
-            let when = &moment.when;
-            let _ = writeln!(page, "<li><small>{when}</small> {what}{how_long}</li>");
+            let (when, text) = (&moment.when, escape(&moment.text()));
+            let _ = writeln!(page, "<li><small>{when}</small> {text}</li>");
         }
         page.push_str("</ol>\n");
     }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt32Array, UInt64Array};
 
-use super::{BYTES, ReportIds, Row, Table, known_id};
+use super::{BYTES, ReportIds, Row, Table};
 use crate::symbolicate::blame::{Blamed, each, each_of};
+use crate::symbolicate::format::facts::known_id;
 use crate::symbolicate::format::findings::owner_word;
 use crate::symbolicate::format::{Format, Style};
 use crate::symbolicate::frame::{Stack, Symbolicated};
@@ -28,7 +29,7 @@ pub struct FramesOfReport {
     frames: Vec<FrameRow>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct FrameRow {
     report: String,
     /// Index in the stack, or among the callers that await one function.
@@ -63,7 +64,7 @@ impl Format for ParquetFrames {
         });
         FramesOfReport {
             origin: origin.to_owned(),
-            id: known_id(of),
+            id: known_id(&of.report),
             frames: frames.collect(),
         }
     }

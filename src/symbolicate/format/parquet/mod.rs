@@ -15,8 +15,6 @@ use parquet::file::properties::WriterProperties;
 pub use frames::ParquetFrames;
 pub use reports::ParquetReports;
 
-use crate::symbolicate::frame::{Symbolicated, id_text};
-
 /// Rows that go out together.
 const ROWS: usize = 4096;
 /// Their bytes, about. A column holds 2 GiB of text.
@@ -31,22 +29,12 @@ trait Row: Sized {
 }
 
 /// A file being written.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Table<R> {
     rows: Vec<R>,
     bytes: usize,
     /// With the bytes that the output has not taken yet.
     writer: Option<ArrowWriter<Vec<u8>>>,
-}
-
-impl<R> Default for Table<R> {
-    fn default() -> Table<R> {
-        Table {
-            rows: Vec::new(),
-            bytes: 0,
-            writer: None,
-        }
-    }
 }
 
 impl<R: Row> Table<R> {
@@ -110,12 +98,6 @@ impl ReportIds {
             None => format!("{origin} {}", self.number),
         }
     }
-}
-
-/// The report's id; `None` where it has none.
-fn known_id(of: &Symbolicated) -> Option<String> {
-    let id = &of.report.head.id;
-    (*id != [0; 16]).then(|| id_text(id))
 }
 
 fn failed(error: ParquetError) -> io::Error {

@@ -8,10 +8,10 @@ use arrow_array::{
     ArrayRef, BooleanArray, RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array,
 };
 
-use super::{ReportIds, Row, Table, known_id};
+use super::{ReportIds, Row, Table};
 use crate::report::Report;
 use crate::report::time::nanos;
-use crate::symbolicate::format::facts::value_text;
+use crate::symbolicate::format::facts::{app_state, known_id};
 use crate::symbolicate::format::findings::Findings;
 use crate::symbolicate::format::{Format, Style};
 use crate::symbolicate::frame::{Symbolicated, id_text};
@@ -31,7 +31,7 @@ pub struct ParquetReports {
 }
 
 /// One report.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ReportRow {
     texts: [Option<String>; TEXTS.len()],
     time: Option<i64>,
@@ -66,13 +66,14 @@ impl Format for ParquetReports {
         let found = Findings::new(origin, of);
         let member = found.member;
         let watched = event.and_then(|event| event.watched.as_ref());
-        let context = report.context.as_ref();
+        let (context, app) = (report.context.as_ref(), app_state(report));
+        let breadcrumbs = app.breadcrumbs.into_iter();
         let samples = report.samples.iter().map(|sample| sample.count.max(1));
         let launch = (head.launch != [0; 16]).then(|| id_text(&head.launch));
         let row = ReportRow {
             texts: [
                 Some(origin.to_owned()),
-                known_id(of),
+                known_id(report),
                 launch,
                 Some(head.app.name.clone()),
                 Some(head.app.version.clone()),
@@ -115,16 +116,9 @@ impl Format for ParquetReports {
             lists: [
                 member.stack,
                 of.damage.clone(),
-                context.map_or(Vec::new(), |context| {
-                    let texts = context.breadcrumbs.iter();
-                    texts.map(|(_, text)| text.clone()).collect()
-                }),
+                breadcrumbs.map(|crumb| crumb.what).collect(),
             ],
-            context: context.map_or(Vec::new(), |context| {
-                let keys = context.keys.iter();
-                keys.map(|(key, value)| (key.clone(), value_text(value)))
-                    .collect()
-            }),
+            context: app.keys,
             gauges: context.map_or(Vec::new(), |context| context.gauges.clone()),
         };
         row.fitted()

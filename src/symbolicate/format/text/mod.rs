@@ -5,10 +5,8 @@ mod stacks;
 use std::fmt::Write as _;
 use std::io;
 
-use anstyle::Style as Paint;
-
 use super::facts::{
-    Moment, app_state, known_time, lasted, os_text, recorder, signal_code, vitals, watched, words,
+    app_state, known_id, known_time, lasted, os_text, recorder, signal_code, vitals, watched, words,
 };
 use super::file_names::FileNames;
 use super::findings::{blame_text, kind_text, missing_lines, to_blame};
@@ -17,7 +15,7 @@ use super::threads::{Standing, in_order};
 use super::{Format, Style, plain};
 use crate::report::Report;
 use crate::report::time::nanos;
-use crate::symbolicate::frame::{Symbolicated, hex, id_text, image_file_name};
+use crate::symbolicate::frame::{Symbolicated, hex, image_file_name};
 use crate::symbolicate::group::thread_in_question;
 
 /// Reports as text for people.
@@ -101,18 +99,10 @@ impl TextPage<'_> {
         }
     }
 
-    fn paint(&self, paint: Paint, text: &str) -> String {
-        if self.style.color {
-            format!("{paint}{text}{paint:#}")
-        } else {
-            text.to_owned()
-        }
-    }
-
     fn head(&mut self) {
         let head = &self.report.head;
-        let id = Some(id_text(&head.id)).filter(|_| head.id != [0; 16]);
-        self.field("Incident Identifier", &id.unwrap_or_default());
+        let id = known_id(self.report).unwrap_or_default();
+        self.field("Incident Identifier", &id);
         if let Some(device) = &head.device {
             self.field("Hardware Model", device);
         }
@@ -147,9 +137,7 @@ impl TextPage<'_> {
         match &event.signal {
             Some(signal) => {
                 self.field("Exception Type", &signal.name);
-                let at = signal.address.map(|at| format!(" at {at:#018x}"));
-                let code = signal_code(event, signal) + &at.unwrap_or_default();
-                self.field("Exception Codes", code.trim());
+                self.field("Exception Codes", &signal_code(event, signal));
                 let known = Some(signal.number).filter(|number| *number > 0);
                 let known = known.map_or(String::new(), |number| format!(" {number}"));
                 let signal = format!("{}{known}", signal.name);
@@ -219,21 +207,16 @@ impl TextPage<'_> {
         for (name, value) in &app.gauges {
             self.line(&plain(&format!("{name}: {value}")));
         }
-        let how_long = |mark: &Moment| format!(", {}", mark.how_long());
-        self.moments("Marks:", &app.marks, how_long);
-        self.moments("Breadcrumbs:", &app.breadcrumbs, |_| String::new());
+        for (title, moments) in [("Marks:", &app.marks), ("Breadcrumbs:", &app.breadcrumbs)] {
+            if !moments.is_empty() {
+                self.line(title);
+            }
+            for moment in moments {
+                let line = format!("{:>16}  {}", moment.when, moment.text());
+                self.line(&plain(&line));
+            }
+        }
         self.line("");
-    }
-
-    fn moments(&mut self, title: &str, all: &[Moment], behind: impl Fn(&Moment) -> String) {
-        if !all.is_empty() {
-            self.line(title);
-        }
-        for moment in all {
-            let (when, what) = (&moment.when, &moment.what);
-            let line = format!("{when:>16}  {what}{}", behind(moment));
-            self.line(&plain(&line));
-        }
     }
 
     fn registers(&mut self) {

@@ -9,19 +9,14 @@ use crate::report::limits;
 use crate::report::model::{EventKind, Found, Image, Thread};
 use crate::report::time::nanos;
 use crate::symbolicate::blame::{Blamed, Owner, each, each_of, handling, is_own, owner};
-use crate::symbolicate::format::facts::{count, duration};
+use crate::symbolicate::format::facts::{about, count, duration};
 use crate::symbolicate::format::plain;
 use crate::symbolicate::format::stacks::{chain_ends, heaviest, rows};
 use crate::symbolicate::frame::{Awaiting, PhysicalFrame, SourceFrame, Stack, image_file_name};
 
 impl TextPage<'_> {
     pub(super) fn thread(&mut self, index: usize, thread: &Thread, stack: &Stack) {
-        let mut about: Vec<String> = Vec::new();
-        if thread.main {
-            about.push("main thread".into());
-        }
-        about.extend(thread.state.clone());
-        about.extend(thread.syscall.as_ref().map(|call| format!("in {call}")));
+        let about: Vec<String> = about(thread).collect();
         let about = if about.is_empty() {
             String::new()
         } else {
@@ -34,7 +29,7 @@ impl TextPage<'_> {
         }
         let crashed = if thread.crashed { " Crashed" } else { "" };
         let title = format!("Thread {index}{crashed}:");
-        let title = self.paint(Paint::new().bold(), &title);
+        let title = self.style.paint(Paint::new().bold(), &title);
         self.line(&title);
         self.frames(stack, self.folded(index, stack));
         self.cut(thread.end_word());
@@ -169,7 +164,7 @@ impl TextPage<'_> {
         } else {
             Paint::new().dimmed()
         };
-        let what = self.paint(paint, &what);
+        let what = self.style.paint(paint, &what);
         // Of some frames a report has the names alone.
         let pc = match physical.pc {
             0 if named.is_some() => String::new(),
