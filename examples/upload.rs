@@ -1,8 +1,9 @@
 //! Sends the reports that earlier launches left, and removes each only once it was accepted.
 //!
 //! `cargo run --example upload --features debuginfod -- FOLDER URL` posts every report in FOLDER to URL, the oldest
-//! first. One that the server has no time for stays, and the next one is tried; without a network all stay. One that
-//! cannot be read, or that the server says it will never take, is set aside, and the others go on. Without
+//! first. If URL is a DSN of Sentry or GlitchTip (`https://KEY@HOST/PROJECT`), each report goes there as an event. One that
+//! the server has no time for stays, and the next one is tried; without a network, and once a quota is used up, all stay.
+//! One that cannot be read, or that the server says it will never take, is set aside, and the others go on. Without
 //! arguments it shows that: a process panics, a server of its own is busy, and then takes the report.
 
 use std::error::Error;
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 use wedjat::report::{Redact, redact};
 use wedjat::store::{self, Answer, Sent};
+use wedjat::symbolicate::format::{Format, Sentry, Style};
+use wedjat::symbolicate::{DebugFiles, Symbolicator};
 use wedjat::{Crash, Monitor};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -56,12 +59,20 @@ fn upload(folder: &Path, url: &str) -> std::io::Result<Sent> {
         };
         // What names a person stays on the device.
         redact(&mut report, &Redact::default());
-        let posted = agent
-            .post(url)
-            .content_type("application/x-wedjat")
-            // So that a server that had accepted it when the connection broke knows it again.
-            .header("Idempotency-Key", &hex(&report.head.id))
-            .send(&wedjat::report::to_bytes(&report)[..]);
+        let version = report.head.app.version.clone();
+        let posted = match dsn(url) {
+            Some((url, auth)) => agent
+                .post(url)
+                .content_type("application/x-sentry-envelope")
+                .header("X-Sentry-Auth", auth)
+                .send(&envelope(report)[..]),
+            None => agent
+                .post(url)
+                .content_type("application/x-wedjat")
+                // So that a server that had accepted it when the connection broke knows it again.
+                .header("Idempotency-Key", &hex(&report.head.id))
+                .send(&wedjat::report::to_bytes(&report)[..]),
+        };
         let answer = match posted {
             Ok(answer) => answer.status(),
             Err(error) => {
@@ -69,11 +80,13 @@ fn upload(folder: &Path, url: &str) -> std::io::Result<Sent> {
                 return Answer::Stop;
             }
         };
-        println!("{path}: version {}: {answer}", report.head.app.version);
+        println!("{path}: version {version}: {answer}");
         match answer.as_u16() {
             200..=299 => Answer::Accepted,
             // The report itself is at fault. Any other answer may be another one tomorrow.
             400 | 413 | 415 | 422 => Answer::Refused,
+            // The quota is used up: what is left waits for the next launch.
+            429 => Answer::Stop,
             _ => Answer::Later,
         }
     })?;
@@ -81,6 +94,21 @@ fn upload(folder: &Path, url: &str) -> std::io::Result<Sent> {
         eprintln!("{}: set aside", path.display());
     }
     Ok(sent)
+}
+
+/// The address for envelopes of a DSN, and the header with its key; `None` for any other URL.
+fn dsn(url: &str) -> Option<(String, String)> {
+    let (scheme, rest) = url.split_once("://")?;
+    let (key, rest) = rest.split_once('@')?;
+    let (host, project) = rest.rsplit_once('/')?;
+    let auth = format!("Sentry sentry_version=7, sentry_client=wedjat, sentry_key={key}");
+    Some((format!("{scheme}://{host}/api/{project}/envelope/"), auth))
+}
+
+/// The report as an event with addresses alone: the server names them by the debug files that it has.
+fn envelope(report: wedjat::report::Report) -> Vec<u8> {
+    let symbolicator = Symbolicator::new(DebugFiles::new().system(false));
+    Sentry::part(&Style::default(), "", &symbolicator.symbolicate(report))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -98,7 +126,7 @@ fn show() -> Result<(), Box<dyn Error>> {
         let served = server.try_clone()?;
         let serving = std::thread::spawn(move || answer(&served, status));
         println!("  {} accepted", upload(&folder, &url)?.accepted);
-        let bytes = serving.join().map_err(|_| "the server panicked")??;
+        let (_, bytes) = serving.join().map_err(|_| "the server panicked")??;
         println!(
             "  the server got {} bytes and answered {status}; {} left",
             bytes.len(),
@@ -121,14 +149,15 @@ fn leave_a_report(folder: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Takes one request and answers it; gives its body.
-fn answer(server: &TcpListener, status: &str) -> std::io::Result<Vec<u8>> {
+/// Takes one request and answers it; returns its head and its body.
+fn answer(server: &TcpListener, status: &str) -> std::io::Result<(String, Vec<u8>)> {
     let (mut stream, _): (TcpStream, _) = server.accept()?;
     let mut reader = BufReader::new(stream.try_clone()?);
-    let mut length = 0;
+    let (mut head, mut length) = (String::new(), 0);
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;
+        head.push_str(&line);
         let (name, value) = line.split_once(':').unwrap_or((&line, ""));
         if name.eq_ignore_ascii_case("content-length") {
             length = value.trim().parse().unwrap_or(0);
@@ -143,7 +172,7 @@ fn answer(server: &TcpListener, status: &str) -> std::io::Result<Vec<u8>> {
         stream,
         "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     )?;
-    Ok(body)
+    Ok((head, body))
 }
 
 #[cfg(test)]
@@ -166,7 +195,7 @@ mod tests {
         let serving = std::thread::spawn(move || {
             let bodies = statuses
                 .iter()
-                .map(|status| answer(&server, status).unwrap());
+                .map(|status| answer(&server, status).unwrap().1);
             bodies.collect()
         });
         let sent = upload(folder, &url).unwrap();
@@ -206,6 +235,28 @@ mod tests {
         let received = wedjat::report::read(&bodies[0]).unwrap();
         assert!(received.damage.is_empty());
         assert_eq!(received.report.head.id, id);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_dsn_gets_an_envelope_with_the_event_and_a_full_quota_ends_the_sending() {
+        let folder = std::env::temp_dir().join(format!("wedjat-dsn-{}", std::process::id()));
+        leave(&folder, 2);
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let dsn = format!("http://public@{}/7", server.local_addr().unwrap());
+        let serving = std::thread::spawn(move || {
+            ["200 OK", "429 Too Many Requests"].map(|status| answer(&server, status).unwrap())
+        });
+        let sent = upload(&folder, &dsn).unwrap();
+        assert_eq!((sent.accepted, left(&folder)), (1, 1));
+        let [(head, body), _] = serving.join().unwrap();
+        assert!(head.starts_with("POST /api/7/envelope/ HTTP/1.1"), "{head}");
+        assert!(head.contains("sentry_key=public"), "{head}");
+        let body = String::from_utf8(body).unwrap();
+        let lines: Vec<&str> = body.lines().collect();
+        assert!(lines[0].starts_with("{\"event_id\":\""), "{body}");
+        assert!(lines[1].contains("\"type\":\"event\""), "{body}");
+        assert!(lines[2].contains("the basket is empty"), "{body}");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

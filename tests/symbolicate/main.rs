@@ -21,6 +21,7 @@ mod format_many;
 mod format_parquet;
 mod format_people;
 mod format_pictures;
+mod format_sentry;
 #[cfg(target_os = "linux")]
 mod found;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

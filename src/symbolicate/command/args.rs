@@ -199,6 +199,8 @@ pub enum FormatName {
     Folded,
     /// For profiler.firefox.com
     Firefox,
+    /// An envelope for Sentry or GlitchTip, one event per report
+    Sentry,
     /// A page for browsers
     Html,
     /// A table for data warehouses, one row per report (in builds with the feature parquet)
@@ -254,8 +256,8 @@ impl Args {
 
     /// Returns true if nothing is printed before all reports were read.
     pub(super) fn prints_at_end(&self) -> bool {
-        use FormatName::{Json, Ndjson, Text};
-        let is_stream = [Text, Json, Ndjson].contains(&self.format);
+        use FormatName::{Json, Ndjson, Sentry, Text};
+        let is_stream = [Text, Json, Ndjson, Sentry].contains(&self.format);
         self.top.is_some() || self.output.is_some() || !is_stream
     }
 

@@ -19,7 +19,7 @@ use super::tally::{Message, Tally};
 use super::{Messages, done};
 use crate::report::{Reading, Redact};
 use crate::symbolicate::format::{
-    Firefox, Folded, Format, Html, Json, Ndjson, Sources, Style, Text, Top, TopLayout,
+    Firefox, Folded, Format, Html, Json, Ndjson, Sentry, Sources, Style, Text, Top, TopLayout,
 };
 #[cfg(feature = "parquet")]
 use crate::symbolicate::format::{ParquetFrames, ParquetReports};
@@ -63,6 +63,7 @@ pub(super) fn run(
     }
     match args.format {
         FormatName::Firefox => job.run(Firefox::default(), input, messages),
+        FormatName::Sentry => job.run(Sentry::default(), input, messages),
         FormatName::Html => job.run(Html::default(), input, messages),
         #[cfg(feature = "parquet")]
         FormatName::Parquet => job.run(ParquetReports::default(), input, messages),

@@ -241,6 +241,6 @@ impl<'a> FrameTable<'a> {
     }
 }
 
-fn hex(address: u64) -> String {
+pub(super) fn hex(address: u64) -> String {
     format!("{address:#x}")
 }

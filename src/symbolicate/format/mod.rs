@@ -11,6 +11,7 @@ mod json;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod plain;
+mod sentry;
 mod source;
 mod stacks;
 mod text;
@@ -31,6 +32,7 @@ pub use json::{FrameJson, Json, Ndjson};
 pub use parquet::{ParquetFrames, ParquetReports};
 pub(crate) use plain::PlainJson;
 pub use plain::plain;
+pub use sentry::Sentry;
 pub use source::{Excerpt, Sources};
 pub use text::Text;
 pub use top::{Top, TopLayout};
@@ -91,6 +93,7 @@ pub(crate) mod sealed {
     impl Sealed for ParquetFrames {}
     #[cfg(feature = "parquet")]
     impl Sealed for ParquetReports {}
+    impl Sealed for Sentry {}
     impl Sealed for Text {}
     impl Sealed for Top {}
 }
