@@ -233,8 +233,8 @@ const CEILINGS: &[(&str, usize)] = &[
     ("functions", 443),
     ("lib", 55),
     ("macros", 66),
-    ("monitor", 1021),
-    ("platform", 2626),
+    ("monitor", 1022),
+    ("platform", 2628),
     ("platform/apple", 1947),
     ("platform/linux", 3167),
     ("recorder", 2883),
@@ -242,9 +242,9 @@ const CEILINGS: &[(&str, usize)] = &[
     ("store", 1009),
     ("symbolicate", 1778),
     ("symbolicate/blame", 433),
-    ("symbolicate/command", 2773),
+    ("symbolicate/command", 2777),
     ("symbolicate/debug_files", 281),
-    ("symbolicate/debug_info", 3353),
+    ("symbolicate/debug_info", 3355),
     ("symbolicate/files", 2064),
     ("symbolicate/format", 4217),
     ("symbolicate/group", 628),
@@ -254,8 +254,8 @@ const CEILINGS: &[(&str, usize)] = &[
     ("unwind", 5),
     ("vitals", 234),
 ];
-const CODE_CEILING: usize = 54691;
-const FILE_CEILING: usize = 404;
+const CODE_CEILING: usize = 54810;
+const FILE_CEILING: usize = 405;
 
 #[test]
 fn each_room_is_at_or_below_its_ceiling() {

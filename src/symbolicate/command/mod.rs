@@ -143,7 +143,11 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
         }
     }
     if !args.address.is_empty() {
-        return address::run(args, &files, &mut input, &mut messages);
+        let code = survive::run(|| address::run(args, &files, &mut input, &mut messages));
+        return code.unwrap_or_else(|fault| {
+            messages.error(&fault);
+            DAMAGED
+        });
     }
     #[cfg(feature = "debuginfod")]
     let files = {
