@@ -679,7 +679,7 @@ fn every_document_of_a_file_is_read() {
         assert!(damage[0].offset > event.len() as u64, "{damage:?}");
     }
     // There are bounds of both.
-    let many = "{\"crash\":0,\"report\":0}\n".repeat(70_000);
+    let many = "{\"crash\":{},\"report\":0}\n".repeat(70_000);
     let array = format!("[{}0]", many.replace('\n', ","));
     let odd = format!("{event}{}", "{}".repeat(70_000));
     for (text, count, what) in [

@@ -49,6 +49,25 @@ fn reports_of_each_kind_are_read_as_they_were_meant() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// The page has a line for each layout of the importer's own table.
+#[test]
+fn the_page_lists_each_layout() {
+    let names = |path: &str| -> Vec<String> {
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path));
+        let text = text.unwrap().replace("//! ", "");
+        let (_, table) = text.split_once("| layout |").unwrap();
+        let rows = table
+            .lines()
+            .skip(2)
+            .map_while(|line| line.strip_prefix("| `"));
+        rows.map(|row| row.split('`').next().unwrap().to_owned())
+            .collect()
+    };
+    let code = names("src/symbolicate/import/mod.rs");
+    assert!(code.len() > 12, "{code:?}");
+    assert_eq!(code, names("docs/measured/imports.md"));
+}
+
 /// A file that no row names would never be read.
 #[test]
 fn each_report_has_a_row() {

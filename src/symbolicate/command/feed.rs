@@ -153,7 +153,7 @@ impl Feed<'_> {
         }
         if goes_on && !any {
             goes_on = self.message(Message::Warning(format!(
-                "{}: no reports (*.wedjat, *.partial, *.ips, *.crash, *.hang, *.spin, *.plcrash, or *.json of a known layout; or those with .gz or .zst) in it",
+                "{}: no reports (*.wedjat, *.partial, *.ips, *.crash, *.hang, *.spin, *.plcrash, *.envelope, or *.json of a known layout; or those with .gz or .zst) in it",
                 folder.display()
             )));
         }
@@ -357,8 +357,8 @@ fn has_known_ending(path: &Path) -> bool {
 }
 
 fn has_report_ending(path: &Path) -> bool {
-    const ENDINGS: [&str; 8] = [
-        "wedjat", "partial", "ips", "crash", "hang", "spin", "diag", "plcrash",
+    const ENDINGS: [&str; 9] = [
+        "wedjat", "partial", "ips", "crash", "hang", "spin", "diag", "plcrash", "envelope",
     ];
     ending(path).is_some_and(|ending| ENDINGS.contains(&ending))
 }
@@ -402,6 +402,9 @@ fn is_result(bytes: &[u8]) -> bool {
 /// The ending of a name, without that of a packing.
 fn ending(path: &Path) -> Option<&str> {
     let name = Packing::bare_name(path.file_name()?.to_str()?);
+    // Apple's devices add these once a report was sent.
+    let sent = [".beta", ".synced"].map(|ending| name.strip_suffix(ending));
+    let name = sent.into_iter().flatten().next().unwrap_or(name);
     Path::new(name).extension()?.to_str()
 }
 

@@ -10,6 +10,7 @@ use super::tally::Message;
 use super::unpack::{Packing, unpacked};
 use crate::report::{self, ReadError, Reading, ReportReader, limits};
 use crate::symbolicate::files::bytes::SharedBytes;
+use crate::symbolicate::import::EnvelopeItem;
 use crate::symbolicate::{Error, import};
 
 /// A report, or what there is to say in its place.
@@ -79,7 +80,34 @@ fn parse_file(origin: &str, bytes: &[u8], all: &mut Vec<Parsed>) {
     }
 }
 
+/// Reads the reports of an envelope; a line says what else is in it.
+fn parse_envelope(origin: &str, items: Vec<EnvelopeItem>, all: &mut Vec<Parsed>) {
+    let (reports, others): (Vec<_>, Vec<_>) = items
+        .into_iter()
+        .partition(|item| import::detect(item.payload).is_some());
+    for item in &reports {
+        parse_bytes(origin, item.payload, all);
+    }
+    let others: Vec<String> = others.into_iter().map(|item| item.to_string()).collect();
+    if others.is_empty() {
+        return;
+    }
+    let others = others.join(", ");
+    all.push(match reports.is_empty() {
+        true => Parsed::unreadable(format_args!(
+            "{origin}: an envelope with {others}: no report"
+        )),
+        false => {
+            let text = format!("{origin}: the envelope also has {others}, not read");
+            Parsed::Message(Message::Warning(text))
+        }
+    });
+}
+
 fn parse_bytes(origin: &str, bytes: &[u8], all: &mut Vec<Parsed>) {
+    if let Some(items) = import::envelope_items(bytes) {
+        return parse_envelope(origin, items, all);
+    }
     if import::detect(bytes).is_some() {
         match import::read(bytes) {
             Ok(readings) => all.extend(

@@ -1,10 +1,12 @@
 //! The order in which people see threads: the one in question, those in the app's code, others, idle ones, the recorder's own.
 
+use super::facts::value_text;
 use super::stacks::paused;
 use crate::report::Thread;
 use crate::symbolicate::blame::{Owner, each, owner};
 use crate::symbolicate::frame::{Stack, Symbolicated};
 use crate::symbolicate::group::thread_in_question;
+use crate::symbolicate::keys::NUMBER;
 
 /// What a thread was at, from what people look for first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,6 +16,12 @@ pub(super) enum Standing {
     Other,
     Idle,
     Recorder,
+}
+
+/// The number of a thread: the report's own, where another recorder gave it one, else its place.
+pub(super) fn number(thread: &Thread, index: usize) -> String {
+    let own = thread.extra.iter().find(|(key, _)| key == NUMBER);
+    own.map_or_else(|| index.to_string(), |(_, number)| value_text(number))
 }
 
 /// The indices of a report's threads in that order.

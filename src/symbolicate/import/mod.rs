@@ -1,20 +1,23 @@
 //! Reports that other recorders wrote, read into the same [`Report`](crate::report::Report).
 //!
-//! The content decides the layout, never the file's name:
+//! The content decides the layout, never the file's name. A text is made plain (`plain_text.rs`), cut into its reports
+//! (`recognize.rs`), and each is read by the reader of its layout. A file may hold several, of several layouts.
 //!
-//! | layout | recognised by |
+//! | layout | known by |
 //! | --- | --- |
-//! | Apple's `.ips` (crash) | a JSON line with `bug_type`, then a JSON body with `threads` |
-//! | Apple's `.crash` text, also after an `.ips` header line | `Incident Identifier:`, `Process:` or `Thread 0` lines |
-//! | Apple's stackshot `.ips` (hang) | the same header line, then a body with `processByPid` |
-//! | Apple's text of hangs and spins, of much CPU and of many writes, also after an `.ips` header line | `Steps:` and `Event:` or `Data Source:` lines |
-//! | the call graph of Apple's `sample` | `Analysis of sampling` and `Call graph:` lines |
-//! | MetricKit's `MXDiagnosticPayload`, whole or one diagnostic of it | `callStackTree` |
-//! | KSCrash's JSON | `crash` and `report` |
-//! | an event of Sentry | `stacktrace` with `frames`, and `exception` or `threads` |
-//! | Crashlytics' text | a line `# Crashlytics - …` |
-//! | Swift's own backtraces, also within a log | `*** Program crashed:`, `*** Swift runtime failure:`, `Current stack trace:`; in JSON `crashReport` and `platform` |
-//! | PLCrashReporter's `.plcrash` | its first seven bytes |
+//! | `ips` | a line of JSON with `bug_type`, then JSON with `threads` or `processByPid`, or a text of Apple's |
+//! | `crash_text` | two labels in Apple's order and an exception; or a stack under `Thread 0 Crashed:`, `Last Exception Backtrace:` |
+//! | `spindump` | `Date/Time:` and below it `Steps:`, `Event:`, `Data Source:`; or a tree under `Thread 0x` |
+//! | `sample` | `Analysis of sampling`, and below it `Call graph:` |
+//! | `metrickit` | JSON with `callStackTree`, by itself or in a list of diagnostics |
+//! | `kscrash` | JSON with an object `crash`, beside `report`, `system` or `binary_images` |
+//! | `event_json` | JSON with `stacktrace` and its `frames`, in `exception` or `threads`; also in an envelope |
+//! | `plcrash` | the first seven bytes |
+//! | `crashlytics` | a line `# Crashlytics - …` |
+//! | `swift_backtrace` | `*** Signal N: Backtracing from`, `*** Program crashed:`, `Current stack trace:`, with a stack below; JSON of kind `crashReport` |
+//! | `core_dump` | `Stack trace of thread N:`, and below it `#0  0x… name (module + 0x…)` |
+//! | `first_throw` | `*** First throw call stack:`, and below it a parenthesis |
+//! | `printed_stack` | two lines in a row of `backtrace_symbols`, glog, absl, boost or Chromium |
 //!
 //! These layouts change every year. Missing fields are tolerated. Unknown fields are kept: a thread's and
 //! an image's in their `extra`, all others in a section with the layout's name. A file that was cut is read
@@ -24,36 +27,32 @@
 //! A caller's address is a return address in all of them: only the first frame of a thread is looked
 //! up as it is. No layout says how a frame was found: [`Found::Unknown`](crate::report::Found::Unknown).
 
-mod call_tree;
-mod crash_text;
-mod crashlytics;
-mod draft;
-mod ended;
-mod event;
-mod fields;
-mod ips;
+mod apple;
+mod builder;
+mod events;
 mod json;
-mod kscrash;
-mod line_numbers;
-mod lines;
-mod metrickit;
-mod nodes;
-mod others;
-mod parts;
-mod plcrash;
-mod stackshot;
+mod json_fields;
+mod paths;
+mod plain_text;
+mod recognize;
+mod stack_lines;
+mod stacks;
 mod swift;
-mod text;
-mod titles;
+mod unread;
 mod values;
 
 use std::fmt;
 
 use memchr::memmem;
 
-use self::fields::Fields;
-use self::line_numbers::{LineNumbers, dedented};
-pub(crate) use self::others::other_product;
+use self::apple::{call_tree, crash_text, ips, metrickit, stackshot};
+pub(crate) use self::events::envelope::{EnvelopeItem, items as envelope_items};
+use self::events::{kscrash, plcrash, sentry};
+use self::json_fields::JsonFields;
+use self::plain_text::{LineNumbers, plain_lines};
+use self::recognize::cut;
+use self::stacks::{core_dump, crashlytics, first_throw, printed};
+pub(crate) use self::unread::other_product;
 use crate::report::{Damage, DamageKind, Reading, Value, limits};
 
 /// The layouts.
@@ -80,9 +79,21 @@ pub enum Layout {
     Crashlytics,
     /// The backtraces that Swift's own runtime prints.
     Swift,
+    /// What systemd-coredump says of a process that dumped core.
+    CoreDump,
+    /// What Foundation prints of an exception that nothing catches.
+    FirstThrow,
+    /// A stack that a program prints by a library.
+    Printed,
 }
 
 impl Layout {
+    /// Returns true for a text of many sections, whose messages may have stacks of other layouts.
+    fn is_page(self) -> bool {
+        use Layout::{CrashText, Crashlytics, Sample, Spindump};
+        matches!(self, CrashText | Crashlytics | Sample | Spindump)
+    }
+
     /// The word under which a report keeps what was not understood.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -96,6 +107,9 @@ impl Layout {
             Layout::PlCrash => "plcrash",
             Layout::Crashlytics => "crashlytics",
             Layout::Swift => "swift_backtrace",
+            Layout::CoreDump => "core_dump",
+            Layout::FirstThrow => "first_throw",
+            Layout::Printed => "printed_stack",
         }
     }
 }
@@ -160,47 +174,20 @@ pub fn detect(bytes: &[u8]) -> Option<Layout> {
     }
     let text = without_mark(bytes);
     match text.trim_ascii_start().first()? {
-        b'{' | b'[' => detect_json(text),
         // An array of two, as each section of a report of our own is.
         0x92 => None,
-        _ => text_layout(text),
+        b'{' | b'[' => detect_json(text).or_else(|| detect_text(text)),
+        _ => detect_text(text),
     }
 }
 
-/// The layout of a text for people.
-fn text_layout(text: &[u8]) -> Option<Layout> {
-    let front = &text[..text.len().min(1 << 16)];
-    if call_tree::is_sample(front) {
-        return Some(Layout::Sample);
+/// The layout of the first report in a text.
+fn detect_text(text: &[u8]) -> Option<Layout> {
+    if text[..text.len().min(1 << 12)].contains(&0) {
+        return None;
     }
-    if call_tree::is_spindump(front) {
-        return Some(Layout::Spindump);
-    }
-    if crashlytics::is_one(front) {
-        return Some(Layout::Crashlytics);
-    }
-    let is_crash = crash_text::is_one(front);
-    is_crash
-        .then_some(Layout::CrashText)
-        .or_else(|| swift::is_one(text).then_some(Layout::Swift))
-}
-
-/// Returns true if a line of the text begins with this, but for spaces.
-fn starts_a_line(text: &[u8], with: &[u8]) -> bool {
-    let mut lines = text.split(|c| *c == b'\n');
-    lines.any(|line| line.trim_ascii_start().starts_with(with))
-}
-
-/// Reads the text that `file` ends with, which `header` may be in front of.
-fn read_text(file: &[u8], text: &[u8], header: Fields) -> Option<Reading> {
-    let (lines, dedented) = (LineNumbers::new(file, text), dedented(text));
-    let dedented = String::from_utf8_lossy(&dedented);
-    Some(match text_layout(text)? {
-        Layout::CrashText => crash_text::read(&dedented, header, lines),
-        Layout::Crashlytics => crashlytics::read(&dedented),
-        Layout::Swift => return swift::read(&dedented).pop(),
-        layout => call_tree::read(&dedented, header, lines, layout),
-    })
+    let text = String::from_utf8_lossy(text);
+    Some(cut(&plain_lines(&text)).first()?.layout)
 }
 
 /// Reads every report in `bytes`: one file may hold several, as an array or one after the other.
@@ -214,22 +201,70 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, ImportError> {
         return Err(ImportError::TooLong { bytes });
     }
     let text = without_mark(bytes);
+    let is_json = text.trim_ascii_start().starts_with(b"{") || detect_json(text).is_some();
     let found = match layout {
         Layout::PlCrash => plcrash::read(bytes).map(|reading| vec![reading]),
-        Layout::Swift if text.trim_ascii_start().first() != Some(&b'{') => {
-            Ok(swift::read(&String::from_utf8_lossy(text)))
-        }
-        Layout::Spindump | Layout::Sample | Layout::CrashText | Layout::Crashlytics => {
-            let reading = read_text(bytes, text, Fields::default());
-            Ok(reading.into_iter().collect())
-        }
-        _ => read_json(bytes, text, layout),
+        _ if is_json => read_json(bytes, text, layout),
+        _ => read_text(bytes, text, JsonFields::default()),
     };
     found.map_err(|(offset, what)| ImportError::Nothing {
         layout,
         offset: (bytes.len() - text.len() + offset) as u64,
         what,
     })
+}
+
+/// Reads the reports in `text`, a part of `file`; `header` is the line of JSON in front of the first.
+fn read_text(file: &[u8], text: &[u8], header: JsonFields) -> Result<Vec<Reading>, JsonFault> {
+    let start = text.as_ptr().addr().saturating_sub(file.as_ptr().addr());
+    let before = file.get(..start).unwrap_or_default();
+    let above = before.iter().filter(|byte| **byte == b'\n').count();
+    let text = String::from_utf8_lossy(text);
+    let lines = plain_lines(&text);
+    let (mut readings, mut header) = (Vec::new(), Some(header));
+    for part in cut(&lines) {
+        let own = lines[part.from..part.to].join("\n");
+        let above = above + part.from;
+        let numbers = LineNumbers { file, above };
+        let header = header.take().unwrap_or_default();
+        readings.extend(match part.layout {
+            Layout::CrashText => vec![crash_text::read(&own, header, numbers)],
+            Layout::Crashlytics => vec![crashlytics::read(&own)],
+            Layout::CoreDump => vec![core_dump::read(&own)],
+            Layout::FirstThrow => vec![first_throw::read(&own)],
+            Layout::Printed => vec![printed::read(&own, &lines[..part.from])],
+            Layout::Swift => swift::read(&own),
+            // One that can't be read is refused if it is alone.
+            Layout::Ips => match read_json(own.as_bytes(), own.as_bytes(), part.layout) {
+                Err(fault) if readings.is_empty() => return Err(fault),
+                found => found.unwrap_or_default(),
+            },
+            layout => vec![call_tree::read(&own, header, numbers, layout)],
+        });
+        if readings.len() > REPORTS {
+            readings.truncate(REPORTS);
+            too_many(&mut readings, 0);
+            break;
+        }
+    }
+    match readings.is_empty() {
+        true => Err((0, "there is no report")),
+        false => Ok(readings),
+    }
+}
+
+/// Says that the last report is not the last of its file.
+fn too_many(readings: &mut [Reading], offset: u64) {
+    let message = format!("a file has no more than {REPORTS} reports: the rest is left out");
+    let kind = DamageKind::Limit;
+    let last = readings.last_mut().into_iter();
+    last.for_each(|last| {
+        last.damage.push(Damage {
+            offset,
+            kind,
+            message: message.clone(),
+        })
+    });
 }
 
 /// Reports that are read of one file.
@@ -272,9 +307,9 @@ fn read_json(file: &[u8], text: &[u8], layout: Layout) -> Result<Vec<Reading>, J
         readings.extend(found);
         if readings.len() > REPORTS {
             readings.truncate(REPORTS);
-            let message =
+            let left_out =
                 format!("a file has no more than {REPORTS} reports: the rest is left out");
-            note(at, DamageKind::Limit, message);
+            note(at, DamageKind::Limit, left_out);
             goes_on = false;
         }
         at = text.len() - text[end..].trim_ascii_start().len();
@@ -294,16 +329,13 @@ fn read_document(
     const NO_JSON: &str = "there is no JSON value";
     let first = json::read(text, at).ok_or((at, NO_JSON))?;
     let (end, fault) = (first.end, first.damage);
-    // What is beside a report may be another, or something else.
-    let own = match fault {
-        None if layout != Layout::Ips => detect_json(&text[at..end]),
-        _ => Some(layout),
-    };
+    // What is beside a report may be another, or something else; what was cut may have lost what it is known by.
+    let own = value_layout(&first.value).or(fault.map(|_| layout));
     if own != Some(Layout::Ips) {
         let readings = own.map_or(Vec::new(), |own| reports(first.value, own));
         return Ok((readings, end, fault));
     }
-    let header = Fields::of(first.value);
+    let header = JsonFields::of(first.value);
     // A body that someone cut the header off.
     if header.has("threads") {
         return Ok((vec![ips::read(header)], end, fault));
@@ -312,34 +344,43 @@ fn read_document(
     if let Some(what) = unread_kind(&header) {
         return Err((at, what));
     }
-    let Some(behind) = rest.trim_ascii_start().first() else {
-        let mut fields = Fields::default();
+    let Some(after) = rest.trim_ascii_start().first() else {
+        let mut fields = JsonFields::default();
         fields.keep("header", header);
         let ends = fault.or(Some((text.len(), "it ends here")));
         return Ok((vec![ips::read(fields)], end, ends));
     };
-    if *behind != b'{' {
+    if *after != b'{' {
         // Other kinds of `.ips` have text after the header.
-        let reading = read_text(file, rest, header).ok_or((end, "there is no crash report"))?;
-        return Ok((vec![reading], text.len(), fault));
+        let len = next_header(rest).unwrap_or(rest.len());
+        let readings = read_text(file, &rest[..len], header);
+        let readings = readings.map_err(|_| (end, "there is no crash report"))?;
+        return Ok((readings, end + len, fault));
     }
     let body = json::read(text, end).ok_or((end, NO_JSON))?;
-    let mut fields = Fields::of(body.value);
+    let mut fields = JsonFields::of(body.value);
     let is_hang = stackshot::is_hang(&fields);
     if !is_hang && !fields.has("threads") && body.damage.is_none() {
         return Err((end, "there are no stacks"));
     }
     fields.keep("header", header);
-    let reading = if is_hang {
-        stackshot::read(fields)
-    } else {
-        ips::read(fields)
+    let reading = match is_hang {
+        true => stackshot::read(fields),
+        false => ips::read(fields),
     };
     Ok((vec![reading], body.end, fault.or(body.damage)))
 }
 
+/// Where the next line of JSON with `bug_type` begins.
+fn next_header(text: &[u8]) -> Option<usize> {
+    let starts = memmem::find_iter(text, b"\n{").map(|at| at + 1);
+    let line = |at: usize| text[at..].split(|c| *c == b'\n').next().unwrap_or_default();
+    let mut starts = starts.filter(|at| memmem::find(line(*at), b"\"bug_type\"").is_some());
+    starts.next()
+}
+
 /// Names the `.ips` that is not read, cut or whole, by its header.
-fn unread_kind(header: &Fields) -> Option<&'static str> {
+fn unread_kind(header: &JsonFields) -> Option<&'static str> {
     let kind = match header.get("bug_type")? {
         Value::Text(kind) => kind.as_str(),
         _ => return None,
@@ -356,11 +397,12 @@ fn unread_kind(header: &Fields) -> Option<&'static str> {
 
 /// The reports in a value: one, or those of an array, as apps collect them.
 fn reports(value: Value, layout: Layout) -> Vec<Reading> {
-    let one = |value| match (layout, Fields::of(value)) {
+    let one = |value| match (layout, JsonFields::of(value)) {
         (Layout::MetricKit, payload) => metrickit::read(payload),
+        (Layout::Ips, body) => vec![ips::read(body)],
         (Layout::KsCrash, report) => vec![kscrash::read(report)],
         (Layout::Swift, backtrace) => vec![swift::read_json(backtrace)],
-        (_, event) => vec![event::read(event)],
+        (_, event) => vec![sentry::read(event)],
     };
     match value {
         Value::Array(values) => {
@@ -372,32 +414,70 @@ fn reports(value: Value, layout: Layout) -> Vec<Reading> {
     }
 }
 
-/// By the keys of the outermost objects, wherever they stand: the text itself is read only once more.
+/// The layout of the first document that is a report.
 fn detect_json(text: &[u8]) -> Option<Layout> {
-    let has = |key: &[u8]| memmem::find(text, key).is_some();
-    let start = text.trim_ascii_start();
-    let line = start.split(|c| *c == b'\n').next().unwrap_or_default();
-    if memmem::find(line, b"\"bug_type\"").is_some()
-        || (has(b"\"usedImages\"") && has(b"\"threads\""))
+    const KEYS: [&str; 5] = [
+        "\"bug_type\"",
+        "\"callStack",
+        "\"crash\"",
+        "\"threads\"",
+        "\"stacktrace\"",
+    ];
+    let has = |key: &&str| memmem::find(text, key.as_bytes()).is_some();
+    if !text.trim_ascii_start().starts_with(b"{") && !text.trim_ascii_start().starts_with(b"[")
+        || !KEYS.iter().any(|key| has(&key))
     {
-        return Some(Layout::Ips);
+        return None;
     }
-    if swift::is_json(text) {
-        return Some(Layout::Swift);
-    }
-    if has(b"\"callStackTree\"") || has(b"\"callStacks\"") {
-        return Some(Layout::MetricKit);
-    }
-    if has(b"\"crash\"") && (has(b"\"binary_images\"") || has(b"\"report\"")) {
-        return Some(Layout::KsCrash);
-    }
-    if has(b"\"stacktrace\"")
-        && has(b"\"frames\"")
-        && (has(b"\"exception\"") || has(b"\"threads\""))
-    {
-        return Some(Layout::Event);
+    let mut at = 0;
+    while let Some(found) = json::read(text, at) {
+        let layout = value_layout(&found.value);
+        if layout.is_some() || found.damage.is_some() || found.end <= at {
+            return layout;
+        }
+        at = found.end;
     }
     None
+}
+
+/// The layout of a value, by the keys that its outermost objects have at their places.
+fn value_layout(value: &Value) -> Option<Layout> {
+    let Value::Map(entries) = value else {
+        let Value::Array(values) = value else {
+            return None;
+        };
+        let mut maps = values.iter().filter(|value| matches!(value, Value::Map(_)));
+        return maps.find_map(value_layout);
+    };
+    let get = |path: &str| JsonFields::get_in(entries, path);
+    let is_map = |path: &str| matches!(get(path), Some(Value::Map(_)));
+    let is_list = |path: &str| matches!(get(path), Some(Value::Array(_)));
+    let kind = match get("kind") {
+        Some(Value::Text(kind)) => kind.as_str(),
+        _ => "",
+    };
+    if get("bug_type").is_some() || is_list("usedImages") && is_list("threads") {
+        return Some(Layout::Ips);
+    }
+    if kind == "crashReport" && is_list("threads") {
+        return Some(Layout::Swift);
+    }
+    if metrickit::has_tree(&get) {
+        return Some(Layout::MetricKit);
+    }
+    let beside = ["report", "system", "binary_images"];
+    if is_map("recrash_report") || is_map("crash") && beside.iter().any(|key| get(key).is_some()) {
+        return Some(Layout::KsCrash);
+    }
+    let has_stack = |value: &Value| match value {
+        Value::Map(entries) => JsonFields::get_in(entries, "stacktrace.frames").is_some(),
+        _ => false,
+    };
+    let lists = ["exception.values", "exception", "threads.values", "threads"];
+    let mut lists = lists.iter().filter_map(|path| get(path));
+    let has_stacks =
+        lists.any(|list| matches!(list, Value::Array(all) if all.iter().any(has_stack)));
+    has_stacks.then_some(Layout::Event)
 }
 
 /// Without the mark of UTF-8 that some editors put in front.

@@ -15,7 +15,7 @@ use crate::symbolicate::format::facts::{
 use crate::symbolicate::format::findings::{kind_text, missing_lines};
 use crate::symbolicate::format::plain::escape;
 use crate::symbolicate::format::stacks::heaviest;
-use crate::symbolicate::format::threads::in_order;
+use crate::symbolicate::format::threads::{in_order, number};
 use crate::symbolicate::frame::{Symbolicated, id_text, image_file_name};
 use crate::symbolicate::group::{Member, key_text, thread_in_question};
 use crate::symbolicate::names::title::TitleParts;
@@ -163,7 +163,7 @@ pub(super) fn table<'a>(page: &mut String, facts: impl Iterator<Item = (&'a str,
 }
 
 fn thread_title(index: usize, thread: &Thread) -> String {
-    let mut title = format!("Thread {index}");
+    let mut title = format!("Thread {}", number(thread, index));
     if let Some(name) = thread.name.as_deref().filter(|name| !name.is_empty()) {
         let _ = write!(title, " <b>{}</b>", escape(name));
     }

@@ -11,7 +11,7 @@ use super::facts::{
 use super::file_names::FileNames;
 use super::findings::{blame_text, kind_text, missing_lines, to_blame};
 use super::stacks::paused;
-use super::threads::{Standing, in_order};
+use super::threads::{Standing, in_order, number};
 use super::{Format, Style, plain};
 use crate::report::Report;
 use crate::report::time::nanos;
@@ -167,7 +167,8 @@ impl TextPage<'_> {
         self.blame();
         let mut threads = self.report.threads.iter();
         if let Some(index) = threads.position(|thread| thread.crashed) {
-            self.field("Triggered by Thread", &format!(" {index}"));
+            let number = number(&self.report.threads[index], index);
+            self.field("Triggered by Thread", &format!(" {number}"));
         }
         self.line("");
     }
@@ -225,6 +226,7 @@ impl TextPage<'_> {
         let Some((index, thread)) = crashed else {
             return;
         };
+        let index = number(thread, index);
         self.line(&format!("Thread {index} crashed with thread state:"));
         for row in thread.registers.chunks(4) {
             let row = row.iter();

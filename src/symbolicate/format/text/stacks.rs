@@ -12,10 +12,13 @@ use crate::symbolicate::blame::{Blamed, Owner, each, each_of, handling, is_own, 
 use crate::symbolicate::format::facts::{about, count, duration};
 use crate::symbolicate::format::plain;
 use crate::symbolicate::format::stacks::{chain_ends, heaviest, rows};
+use crate::symbolicate::format::threads::number;
 use crate::symbolicate::frame::{Awaiting, PhysicalFrame, SourceFrame, Stack, image_file_name};
 
 impl TextPage<'_> {
     pub(super) fn thread(&mut self, index: usize, thread: &Thread, stack: &Stack) {
+        let folded = self.folded(index, stack);
+        let index = number(thread, index);
         let about: Vec<String> = about(thread).collect();
         let about = if about.is_empty() {
             String::new()
@@ -31,7 +34,7 @@ impl TextPage<'_> {
         let title = format!("Thread {index}{crashed}:");
         let title = self.style.paint(Paint::new().bold(), &title);
         self.line(&title);
-        self.frames(stack, self.folded(index, stack));
+        self.frames(stack, folded);
         self.cut(thread.end_word());
         self.line("");
     }
@@ -39,6 +42,7 @@ impl TextPage<'_> {
     /// A thread that waits for work, in one line.
     pub(super) fn idle(&mut self, index: usize, thread: &Thread, function: &str) {
         let name = thread.name.as_deref().unwrap_or("");
+        let index = number(thread, index);
         let line = format!("Thread {index} idle:  {name} (in {function}; --verbose shows it)");
         self.line(&plain(&line));
         self.line("");

@@ -1,8 +1,8 @@
 //! Single lines of Swift's backtraces: frames, registers, images, titles of threads.
 
 use crate::report::{Image, Value};
-use crate::symbolicate::import::fields::Fields;
-use crate::symbolicate::import::lines::stack_line;
+use crate::symbolicate::import::json_fields::JsonFields;
+use crate::symbolicate::import::stack_lines::stack_line;
 use crate::symbolicate::import::values;
 use crate::symbolicate::keys::SYMBOL_OFFSET;
 use crate::symbolicate::names::symbol_text as names;
@@ -22,7 +22,7 @@ pub(super) enum BacktraceRow {
     Frame {
         kind: FrameKind,
         inlined: bool,
-        fields: Fields,
+        fields: JsonFields,
     },
     /// Frames that are not printed; the count where it is.
     Omitted(Option<u64>),
@@ -84,8 +84,8 @@ fn number_within(text: &str) -> Option<u64> {
 }
 
 /// `NAME + 302 in IMAGE at FILE:LINE:COLUMN`, under the keys by which frames are read.
-fn placed(what: &str) -> Fields {
-    let mut fields = Fields::default();
+fn placed(what: &str) -> JsonFields {
+    let mut fields = JsonFields::default();
     let at = what
         .find(" at /")
         .or_else(|| what.find(" at <"))
@@ -121,7 +121,7 @@ fn placed(what: &str) -> Fields {
 }
 
 /// Puts the place of a frame, unless the compiler made it up.
-pub(super) fn source(fields: &mut Fields, file: &str, line: u64, column: Option<u64>) {
+pub(super) fn source(fields: &mut JsonFields, file: &str, line: u64, column: Option<u64>) {
     if line == 0 || file.contains("<compiler-generated>") {
         return;
     }
@@ -135,9 +135,9 @@ pub(super) fn source(fields: &mut Fields, file: &str, line: u64, column: Option<
 /// A frame of the runtime's own trace, all of which are return addresses:
 /// `3    libswiftCore.so   0x00007f704f6f94f0 NAME + 303`. The address is that of the function, where that is known, else
 /// the frame's own.
-pub(super) fn runtime_row(line: &str) -> Option<(Fields, Option<u64>)> {
+pub(super) fn runtime_row(line: &str) -> Option<(JsonFields, Option<u64>)> {
     let found = stack_line(line.trim())?;
-    let mut fields = Fields::default();
+    let mut fields = JsonFields::default();
     let name = found.name();
     let pc = match (name, found.offset) {
         (Some(_), Some(offset)) => found.pc.wrapping_add(offset),

@@ -5,23 +5,23 @@ use super::message_of;
 use super::report::{CrashFacts, SwiftThread, add_thread, event, name};
 use crate::report::time::wall;
 use crate::report::{Image, Reading, Thread, Value};
-use crate::symbolicate::import::draft::Draft;
-use crate::symbolicate::import::fields::Fields;
-use crate::symbolicate::import::parts::registers;
+use crate::symbolicate::import::builder::ReportBuilder;
+use crate::symbolicate::import::json_fields::JsonFields;
+use crate::symbolicate::import::paths::registers;
 use crate::symbolicate::import::{Layout, values};
 use crate::symbolicate::keys::SYMBOL_OFFSET;
 
 /// Reads the object of a backtrace. The message is in the lines `before` it.
-pub(super) fn read(mut fields: Fields, before: &[String]) -> Reading {
-    let mut draft = Draft::default();
+pub(super) fn read(mut fields: JsonFields, before: &[String]) -> Reading {
+    let mut builder = ReportBuilder::default();
     let time = fields
         .take("timestamp")
         .map_or(0, |at| values::instant(&at));
     for value in fields.list("images") {
-        let mut image = Fields::of(value);
+        let mut image = JsonFields::of(value);
         let base = image.unsigned("baseAddress").unwrap_or(0);
         let end = image.unsigned("endOfText").unwrap_or(base);
-        draft.image(Image {
+        builder.image(Image {
             name: image.text("path|name").unwrap_or_default(),
             id: values::id(&image.text("buildId").unwrap_or_default()),
             base,
@@ -29,7 +29,7 @@ pub(super) fn read(mut fields: Fields, before: &[String]) -> Reading {
             ..Image::default()
         });
     }
-    draft.index_images();
+    builder.index_images();
     let facts = CrashFacts {
         description: fields.text("description").unwrap_or_default(),
         address: fields.unsigned("faultAddress"),
@@ -37,10 +37,10 @@ pub(super) fn read(mut fields: Fields, before: &[String]) -> Reading {
         arch: fields.text("architecture").unwrap_or_default(),
         message: message_of(before),
     };
-    event(&mut draft, facts, None);
-    draft.report.head.time = wall(time);
+    event(&mut builder, facts, None);
+    builder.report.head.time = wall(time);
     for (index, value) in fields.list("threads").into_iter().enumerate() {
-        let mut thread = Fields::of(value);
+        let mut thread = JsonFields::of(value);
         let rows = thread.list("frames").into_iter().filter_map(row);
         let swift_thread = SwiftThread {
             rows: rows.collect(),
@@ -53,14 +53,14 @@ pub(super) fn read(mut fields: Fields, before: &[String]) -> Reading {
                 ..Thread::default()
             },
         };
-        add_thread(&mut draft, swift_thread);
+        add_thread(&mut builder, swift_thread);
     }
-    name(&mut draft);
-    draft.finish(Layout::Swift, fields)
+    name(&mut builder);
+    builder.finish(Layout::Swift, fields)
 }
 
 fn row(value: Value) -> Option<BacktraceRow> {
-    let mut frame = Fields::of(value);
+    let mut frame = JsonFields::of(value);
     let kind = match frame.text("kind").as_deref() {
         Some("omittedFrames") => return Some(BacktraceRow::Omitted(frame.unsigned("count"))),
         Some("truncated") => return Some(BacktraceRow::Omitted(None)),
@@ -69,7 +69,7 @@ fn row(value: Value) -> Option<BacktraceRow> {
         _ => FrameKind::ReturnAddress,
     };
     let inlined = frame.bool("inlined") == Some(true);
-    let mut fields = Fields::default();
+    let mut fields = JsonFields::default();
     let address = frame.unsigned("address").unwrap_or(0);
     fields.push("instruction_addr", Value::Unsigned(address));
     for key in ["symbol", "image"] {

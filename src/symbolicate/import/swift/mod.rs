@@ -22,50 +22,38 @@
 
 mod frames;
 mod json;
-mod lines;
 mod report;
 
 use std::collections::VecDeque;
 
-use memchr::memmem;
-
-use self::lines::LogLines;
 use self::report::SwiftReport;
-use super::REPORTS;
-use super::fields::Fields;
-use crate::report::{Damage, DamageKind, Reading};
+use super::plain_text::Line;
+use super::recognize::Sign;
+use crate::report::Reading;
+use crate::symbolicate::import::json_fields::JsonFields;
 
 /// Lines before a backtrace in which its message is looked for.
 const LINES_BEFORE: usize = 64;
 
-/// Returns true if the text contains a backtrace of Swift's runtime.
-pub(super) fn is_one(text: &[u8]) -> bool {
-    const MARKS: [&[u8]; 4] = [
-        b"*** Signal ",
-        b"*** Program crashed: ",
-        b"Program crashed: ",
-        b"Current stack trace:",
-    ];
-    let has = |mark: &[u8]| memmem::find(text, mark).is_some();
-    has(MARKS[0]) && has(b": Backtracing from 0x")
-        || MARKS[1..].iter().any(|mark| has(mark))
-        || has(b"*** Swift runtime failure: ")
-        || is_json_line(text)
-}
-
-/// Returns true for the JSON of a backtrace on a line after other output of the program.
-fn is_json_line(text: &[u8]) -> bool {
-    memmem::find(text, b"\n{ \"timestamp\"").is_some() && is_json(text)
-}
-
-/// Returns true for the JSON of a backtrace.
-pub(super) fn is_json(text: &[u8]) -> bool {
-    let has = |key: &[u8]| memmem::find(text, key).is_some();
-    has(b"\"crashReport\"") && has(b"\"threads\"") && has(b"\"platform\"")
+/// What a line says of a backtrace: its first line, with a stack below, or its JSON.
+pub(super) fn sign(lines: &[Line], at: usize) -> Option<Sign> {
+    let line = lines[at].trim();
+    if line.starts_with("{ \"timestamp\"") {
+        return line
+            .contains("\"crashReport\"")
+            .then_some(Sign::Header("{"));
+    }
+    if !report::is_first_line(line) {
+        return None;
+    }
+    let mut below = lines.iter().skip(at + 1).take(LINES_BEFORE);
+    below
+        .any(|line| report::is_stack(line))
+        .then_some(Sign::Header("***"))
 }
 
 /// Reads the object of a backtrace in JSON.
-pub(super) fn read_json(fields: Fields) -> Reading {
+pub(super) fn read_json(fields: JsonFields) -> Reading {
     json::read(fields, &[])
 }
 
@@ -73,37 +61,34 @@ pub(super) fn read_json(fields: Fields) -> Reading {
 pub(super) fn read(text: &str) -> Vec<Reading> {
     let mut readings = Vec::new();
     let mut before: VecDeque<String> = VecDeque::new();
-    let mut open: Option<SwiftReport> = None;
-    let mut lines = LogLines::default();
+    let (mut open, mut conflict): (Option<SwiftReport>, Option<SwiftReport>) = (None, None);
     for raw in text.split(['\n', '\r']) {
-        let line = lines.plain(raw);
-        let line = line.trim_end();
+        let line = raw.trim_end();
         let is_continued = open.as_mut().is_some_and(|report| report.line(line));
         if is_continued {
             continue;
         }
-        readings.extend(open.take().map(SwiftReport::finish));
-        if readings.len() == REPORTS {
-            if let Some(last) = readings.last_mut() {
-                last.damage.push(too_many());
+        if let Some(mut report) = open.take() {
+            if let Some(mut before) = conflict.take() {
+                report.take_conflict(&mut before);
             }
-            return readings;
+            if report.is_conflict {
+                conflict = Some(report);
+            } else {
+                readings.push(report.finish());
+            }
         }
         if line.starts_with("{ \"timestamp\"")
             && let Some(found) = super::json::read(line.as_bytes(), 0)
         {
             readings.push(json::read(
-                Fields::of(found.value),
+                JsonFields::of(found.value),
                 before.make_contiguous(),
             ));
             before.clear();
             continue;
         }
-        // The lines before were read when the prefix was not known yet.
-        open = SwiftReport::begin(line, || {
-            let lines = before.iter().map(|line| lines.without_prefix(line));
-            lines.map(|line| line.trim_end().to_owned()).collect()
-        });
+        open = SwiftReport::begin(line, before.make_contiguous());
         match open {
             Some(_) => before.clear(),
             None => {
@@ -114,16 +99,13 @@ pub(super) fn read(text: &str) -> Vec<Reading> {
             }
         }
     }
+    if let (Some(report), Some(before)) = (&mut open, &mut conflict) {
+        report.take_conflict(before);
+    } else {
+        readings.extend(conflict.map(SwiftReport::finish));
+    }
     readings.extend(open.map(SwiftReport::finish));
     readings
-}
-
-fn too_many() -> Damage {
-    Damage {
-        offset: 0,
-        kind: DamageKind::Limit,
-        message: format!("a file has no more than {REPORTS} reports: the rest is left out"),
-    }
 }
 
 /// Returns the place and the message of an error: `kinds/Kinds.swift:26: Fatal error: no such drawer`, and the lines
@@ -142,6 +124,13 @@ pub(super) fn message_of(before: &[String]) -> Option<(Option<String>, String)> 
         let is_one = at == 0 || place.is_some();
         is_one.then(|| (place.map(str::to_owned), line[at..].to_owned()))
     };
+    // What the runtime prints of an exclusivity violation, in front of its trace.
+    if let Some(at) = before
+        .iter()
+        .rposition(|line| line.starts_with("Simultaneous accesses to "))
+    {
+        return Some((None, before[at..].join("\n").trim().to_owned()));
+    }
     let lines: Vec<&String> = before.iter().collect();
     let (at, (place, mut message)) = lines
         .iter()

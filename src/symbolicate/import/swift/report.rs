@@ -6,8 +6,8 @@ use super::frames::{BacktraceRow, FrameKind, image, registers, row, runtime_row,
 use super::message_of;
 use crate::report::{EventKind, Found, Image, Omitted, Reading, Signal, Thread, Value, WalkEnd};
 use crate::symbolicate::frame::image_file_name;
-use crate::symbolicate::import::draft::Draft;
-use crate::symbolicate::import::fields::Fields;
+use crate::symbolicate::import::builder::{ReportBuilder, numbered};
+use crate::symbolicate::import::json_fields::JsonFields;
 use crate::symbolicate::import::{Layout, values};
 use crate::symbolicate::system_paths::is_system;
 
@@ -25,6 +25,9 @@ enum BacktracePart {
 /// The title of the trace that the runtime itself prints.
 const RUNTIME: &str = "Current stack trace:";
 
+/// The title of the trace of an access that another one excludes; the runtime prints it before it dies.
+const CURRENT: &str = "Current access (";
+
 /// A backtrace being read.
 pub(super) struct SwiftReport {
     part: BacktracePart,
@@ -32,6 +35,8 @@ pub(super) struct SwiftReport {
     /// The number of the signal, and where it came.
     signal: Option<(u64, u64)>,
     threads: Vec<SwiftThread>,
+    /// True for the trace of an exclusivity violation.
+    pub is_conflict: bool,
     images: Vec<Image>,
     /// Bases of images, by the names that frames of the runtime's trace have.
     bases: BTreeMap<String, u64>,
@@ -59,23 +64,26 @@ pub(super) struct SwiftThread {
 
 impl SwiftReport {
     /// Begins with the first line of a backtrace.
-    pub fn begin(line: &str, before: impl FnOnce() -> Vec<String>) -> Option<SwiftReport> {
-        let is_runtimes = line.trim() == RUNTIME;
+    pub fn begin(line: &str, before: &[String]) -> Option<SwiftReport> {
+        let is_conflict = line.starts_with(CURRENT);
+        let is_runtimes = line.trim() == RUNTIME || is_conflict;
         if !is_runtimes && !is_headline(line) {
             return None;
         }
         let mut report = SwiftReport {
             part: BacktracePart::Head,
             facts: CrashFacts {
-                message: message_of(&before()),
+                message: message_of(before),
                 ..CrashFacts::default()
             },
             signal: None,
+            is_conflict: false,
             threads: Vec::new(),
             images: Vec::new(),
             bases: BTreeMap::new(),
         };
         if is_runtimes {
+            report.is_conflict = is_conflict;
             report.part = BacktracePart::Runtime;
             report.threads.push(SwiftThread {
                 thread: Thread {
@@ -87,6 +95,19 @@ impl SwiftReport {
             return Some(report);
         }
         report.headline(line).then_some(report)
+    }
+
+    /// Takes the trace of the exclusivity violation that this death is of: the crashed thread's own stack ends in the
+    /// runtime.
+    pub fn take_conflict(&mut self, conflict: &mut SwiftReport) {
+        let mut rows = conflict.threads.drain(..).flat_map(|of| of.rows);
+        let crashed = self.threads.iter_mut().find(|of| of.thread.crashed);
+        if let Some(of) = crashed.filter(|of| of.rows.len() < 2) {
+            of.rows.extend(rows.by_ref());
+        }
+        drop(rows);
+        self.facts.message = conflict.facts.message.take();
+        self.bases.append(&mut conflict.bases);
     }
 
     /// Reads a line; false if it is no longer of this backtrace.
@@ -116,6 +137,7 @@ impl SwiftReport {
                     name,
                     crashed,
                     main: id == 0,
+                    extra: vec![numbered(id)],
                     ..Thread::default()
                 },
                 rows: Vec::new(),
@@ -199,33 +221,48 @@ impl SwiftReport {
     }
 
     pub fn finish(self) -> Reading {
-        let mut draft = Draft::default();
+        let mut builder = ReportBuilder::default();
         for image in self.images {
-            draft.image(image);
+            builder.image(image);
         }
         for (name, base) in self.bases {
-            draft.image(Image {
+            builder.image(Image {
                 name,
                 base,
                 ..Image::default()
             });
         }
-        draft.index_images();
+        builder.index_images();
         event(
-            &mut draft,
+            &mut builder,
             self.facts,
             self.signal.map(|(number, _)| number),
         );
         for of in self.threads {
-            add_thread(&mut draft, of);
+            add_thread(&mut builder, of);
         }
-        name(&mut draft);
-        draft.finish(Layout::Swift, Fields::default())
+        name(&mut builder);
+        builder.finish(Layout::Swift, JsonFields::default())
     }
 }
 
 fn is_headline(line: &str) -> bool {
     headline(line).is_some()
+}
+
+/// Returns true for a line by which a backtrace begins.
+pub(super) fn is_first_line(line: &str) -> bool {
+    let begins =
+        |text: &str| !text.starts_with("Signal ") || text.contains(": Backtracing from 0x");
+    line == RUNTIME || line.starts_with(CURRENT) || headline(line).is_some_and(begins)
+}
+
+/// Returns true for a line of a stack: a thread's title, or a frame.
+pub(super) fn is_stack(line: &str) -> bool {
+    let is_placed = |row| matches!(row, BacktraceRow::Frame { fields, .. } if fields.has("image"));
+    thread_title(line).is_some_and(|(.., crashed)| crashed)
+        || runtime_row(line).is_some()
+        || row(line, 0).is_some_and(is_placed)
 }
 
 /// The text between the marks of a headline.
@@ -248,8 +285,8 @@ fn headline(line: &str) -> Option<&str> {
 }
 
 /// Sets head and event.
-pub(super) fn event(draft: &mut Draft, facts: CrashFacts, number: Option<u64>) {
-    let head = &mut draft.report.head;
+pub(super) fn event(builder: &mut ReportBuilder, facts: CrashFacts, number: Option<u64>) {
+    let head = &mut builder.report.head;
     head.arch = values::arch(&facts.arch);
     let (name, version) = facts
         .platform
@@ -263,17 +300,21 @@ pub(super) fn event(draft: &mut Draft, facts: CrashFacts, number: Option<u64>) {
     let is_linux = name != "macOS";
     let number = number.or_else(|| values::signal_described(&facts.description, is_linux));
     let (location, message) = facts.message.unzip();
-    let event = draft.event();
+    let event = builder.event();
     event.kind = EventKind::Crash;
     event.fatal = true;
     event.location = location.flatten();
     event.message = message;
+    // Of an exclusivity violation the message has the place of each access.
+    let mut lines = event.message.as_deref().unwrap_or("").lines();
+    let previous = lines.find(|line| line.starts_with("Previous access "));
+    event.reason = previous.map(str::to_owned);
     let failure = facts.description.starts_with("Swift runtime failure: ");
     if failure {
         event
             .message
             .get_or_insert_with(|| facts.description.clone());
-    } else if number.is_none() {
+    } else if number.is_none() && event.reason.is_none() {
         event.reason = Some(facts.description.clone()).filter(|text| !text.is_empty());
     }
     let name = number.and_then(|number| values::signal_name_of(number, is_linux));
@@ -287,18 +328,18 @@ pub(super) fn event(draft: &mut Draft, facts: CrashFacts, number: Option<u64>) {
 }
 
 /// Names the app after its program: the first image that is neither a library nor the system's.
-pub(super) fn name(draft: &mut Draft) {
+pub(super) fn name(builder: &mut ReportBuilder) {
     let is_program = |image: &&Image| {
         let file = image_file_name(&image.name);
         !file.contains(".so") && !file.ends_with(".dylib") && !is_system(&image.name)
     };
-    let program = draft.report.images.iter().find(is_program);
+    let program = builder.report.images.iter().find(is_program);
     let program = program.map(|image| image_file_name(&image.name).to_owned());
-    draft.report.head.app.name = program.unwrap_or_default();
+    builder.report.head.app.name = program.unwrap_or_default();
 }
 
 /// Adds a thread with its rows.
-pub(super) fn add_thread(draft: &mut Draft, of: SwiftThread) {
+pub(super) fn add_thread(builder: &mut ReportBuilder, of: SwiftThread) {
     let mut thread = of.thread;
     let (mut frames, mut found) = (Vec::new(), Vec::new());
     for row in of.rows {
@@ -326,9 +367,9 @@ pub(super) fn add_thread(draft: &mut Draft, of: SwiftThread) {
             BacktraceRow::Omitted(_) => thread.end = Some(WalkEnd::Truncated),
         }
     }
-    draft.put_frames(&mut thread, frames);
+    builder.put_frames(&mut thread, frames);
     for (frame, found) in thread.frames.iter_mut().zip(found) {
         frame.found = found;
     }
-    draft.called(thread);
+    builder.called(thread);
 }

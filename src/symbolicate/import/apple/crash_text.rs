@@ -1,0 +1,469 @@
+//! Apple's older crash reports: text for people, line by line.
+
+use std::collections::BTreeMap;
+
+use super::labelled_text::LabelledText;
+use super::titles::{
+    ExceptionStack, TextSection, ThreadTitleKind, known_label, thread_title, title,
+};
+use crate::report::{DamageKind, EventKind, Image, Reading, Thread, Value};
+use crate::symbolicate::import::builder::{ReportBuilder, frame, numbered};
+use crate::symbolicate::import::json_fields::{JsonFields, keep_frames};
+use crate::symbolicate::import::plain_text::{Line as TextLine, LineNumbers};
+use crate::symbolicate::import::recognize::{Sign, below};
+use crate::symbolicate::import::stack_lines::{Line, image_line, stack_line};
+use crate::symbolicate::import::{Layout, values};
+use crate::symbolicate::keys::SYMBOL_OFFSET;
+use crate::symbolicate::names::symbol_text as names;
+
+/// What a line says of Apple's crash text: two labels in its order, a stack or a list under its title.
+pub fn sign(lines: &[TextLine], at: usize) -> Option<Sign> {
+    let line = lines[at].trim_end();
+    if !line.starts_with(|c: char| c.is_ascii_uppercase()) {
+        return None;
+    }
+    let next = below(lines, at);
+    if let Some((key, value)) = ordered_label(line) {
+        let after = ordered_label(next).map_or(0, |(after, _)| after);
+        let name = ORDER[key];
+        if name == "Exception Type" && (value.starts_with("EXC_") || value.starts_with("SIG")) {
+            return Some(if after > key {
+                Sign::Header(name)
+            } else {
+                Sign::Body
+            });
+        }
+        let is_pair = after > key && after <= key + 5;
+        return is_pair.then(|| match has_exception(lines, at) {
+            true => Sign::Header(name),
+            false => Sign::Label(name),
+        });
+    }
+    // Swift's own frames have no image in front.
+    let has_image = |found: Line<'_>| !found.image.is_empty() && !found.image.starts_with('[');
+    let is_stack = || stack_line(next).is_some_and(has_image);
+    let is_one = match title(line) {
+        Some(TextSection::Images) => image_line(next).is_some(),
+        Some(TextSection::Exception(_)) => is_stack() || next.starts_with("(0x"),
+        _ => thread_title(line).is_some_and(|title| title.is_known()) && is_stack(),
+    };
+    is_one.then_some(Sign::Body)
+}
+
+/// Labels that begin a report, in the order of Apple's writers.
+#[rustfmt::skip]
+const ORDER: [&str; 24] = [
+    "Incident Identifier", "CrashReporter Key", "Crash Reporter Key", "Hardware Model", "Process", "Path", "Identifier",
+    "Version", "AppStoreTools", "AppVariant", "Code Type", "Role", "Parent Process", "Coalition", "Responsible", "User ID",
+    "Date/Time", "Launch Time", "OS Version", "Release Type", "Report Version", "Exception Type", "Exception Subtype",
+    "Exception Codes",
+];
+
+/// The place of a line's label in the order, and its value.
+fn ordered_label(line: &str) -> Option<(usize, &str)> {
+    let (key, value) = line.split_once(':')?;
+    let at = ORDER.iter().position(|known| *known == key)?;
+    Some((at, value.trim()))
+}
+
+/// Returns true if an exception follows before the stacks of another layout.
+fn has_exception(lines: &[TextLine], at: usize) -> bool {
+    const OTHERS: [&str; 5] = [
+        "Steps:",
+        "Event:",
+        "Data Source:",
+        "Call graph:",
+        "Analysis of sampling ",
+    ];
+    let below = lines.iter().skip(at + 1).take(100);
+    let mut below = below.take_while(|line| !OTHERS.iter().any(|other| line.starts_with(other)));
+    below.any(|line| line.starts_with("Exception Type:"))
+}
+
+/// `lines` are those of the text where it was found.
+pub fn read(text: &str, header: JsonFields, lines: LineNumbers<'_>) -> Reading {
+    let mut builder = ReportBuilder::default();
+    let mut crash = CrashText::default();
+    let all: Vec<&str> = text.lines().collect();
+    for (at, line) in all.iter().enumerate() {
+        let next = all[at + 1..].iter().find(|next| !next.trim().is_empty());
+        crash.line(line, at + 1, next.unwrap_or(&"").trim());
+    }
+    let mut page = std::mem::take(&mut crash.page);
+    page.note_unread(&mut builder, lines, "among frames");
+    let had_images = !crash.images.is_empty();
+    crash.stacks(&mut builder);
+    page.head(&mut builder, header);
+    page.crash(&mut builder);
+    if !had_images {
+        builder.damage(
+            DamageKind::Cut,
+            lines.file.len(),
+            "the list `Binary Images:` is missing: without its UUIDs no debug file can be told for certain",
+        );
+    }
+    page.finish(builder, Layout::CrashText)
+}
+
+/// Adds the stack of an exception that a report of another layout has as lines of this one. Where the report has its
+/// own stack of it, this one is kept as a thread.
+pub fn stack_in_words(builder: &mut ReportBuilder, text: &str, number: usize) {
+    let mut crash = CrashText {
+        section: TextSection::Exception(ExceptionStack::Specific(number as u64)),
+        ..CrashText::default()
+    };
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        crash.line(line, 0, "");
+    }
+    crash.stacks(builder);
+}
+
+#[derive(Default)]
+struct CrashText {
+    page: LabelledText,
+    threads: Vec<Thread>,
+    current: Option<usize>,
+    section: TextSection,
+    /// Stacks of exceptions.
+    thrown: BTreeMap<ExceptionStack, (Thread, FrameFields)>,
+    /// True if the line above is of a function that was inlined.
+    inlined: bool,
+    /// JsonFields of the lines of each thread, by its index in `threads`.
+    left: BTreeMap<usize, FrameFields>,
+    /// Index in `threads` of each thread number.
+    by_number: BTreeMap<u64, usize>,
+    /// Images that are listed.
+    images: Vec<Image>,
+    /// True after the title of the first list.
+    has_list: bool,
+    /// Images as frames tell of them: by base, the name and the highest address seen in it.
+    bases: BTreeMap<u64, (String, u64)>,
+    /// The name of the image of each address, where its line has no base.
+    names: BTreeMap<u64, String>,
+    /// Messages of traps.
+    trapped: Option<String>,
+}
+
+type FrameFields = Vec<(usize, JsonFields)>;
+
+impl CrashText {
+    /// Reads a line; `next` is the one after it that is not empty. An empty line ends no section.
+    fn line(&mut self, line: &str, number: usize, next: &str) {
+        let trimmed = line.trim();
+        let image = self.has_list.then(|| image_line(trimmed)).flatten();
+        let is_image = image.is_some();
+        self.images.extend(image);
+        if trimmed.is_empty() {
+            return;
+        }
+        if line.starts_with("Thread ") && self.thread_title(trimmed, number, next) {
+            return;
+        }
+        if let Some(section) = title(trimmed) {
+            self.has_list |= section == TextSection::Images;
+            self.section = section;
+            if section == TextSection::Other {
+                self.page.keep(line);
+            }
+            return;
+        }
+        // A label comes once; what looks like it in a message is of the message.
+        if self.section != TextSection::Images
+            && let Some((key, _)) = known_label(trimmed)
+            && self.page.labels.get(key).is_none()
+        {
+            self.section = TextSection::Labels;
+        }
+        match self.section {
+            TextSection::Message => self.page.message.push(trimmed.to_owned()),
+            TextSection::Reason => self.page.reason.push(trimmed.to_owned()),
+            TextSection::Thread | TextSection::Exception(_) => self.stack_line(line, number),
+            TextSection::Registers => {
+                if !self.registers(trimmed) {
+                    self.label(line)
+                }
+            }
+            TextSection::Labels | TextSection::Other => self.label(line),
+            TextSection::Images if is_image => {}
+            TextSection::Images => self.page.keep(line),
+        }
+    }
+
+    fn label(&mut self, line: &str) {
+        if let Some((key, value)) = known_label(line.trim()) {
+            match key {
+                "Application Specific Information" => {
+                    self.section = TextSection::Message;
+                    self.page.message.push(value.to_owned());
+                    return;
+                }
+                "Termination Reason" | "Termination Description" => {
+                    self.section = TextSection::Reason
+                }
+                _ => {}
+            }
+        }
+        if !self.page.label(line) {
+            self.page.keep(line);
+        }
+    }
+
+    fn stack_line(&mut self, line: &str, number: usize) {
+        let trimmed = line.trim();
+        if let Some(found) = stack_line(trimmed) {
+            self.frame(found);
+        } else if let TextSection::Exception(of) = self.section
+            && trimmed.starts_with('(')
+        {
+            self.bare_addresses(of, trimmed);
+        } else {
+            // A frame has a number in front; other lines are remarks.
+            if trimmed.starts_with(|c: char| c.is_ascii_digit()) {
+                self.page.unread.push(number);
+            }
+            self.page.keep(line);
+        }
+    }
+
+    fn thread_title(&mut self, line: &str, number: usize, next: &str) -> bool {
+        let Some(title) = thread_title(line) else {
+            return false;
+        };
+        // A message may have such a line.
+        let is_followed = stack_line(next).is_some() || next.starts_with("Thread ");
+        if self.section == TextSection::Message && !is_followed {
+            return false;
+        }
+        match title.kind {
+            ThreadTitleKind::Name(name) => {
+                let at = self.fresh(title.number);
+                self.threads[at].name = Some(name.to_owned()).filter(|n| !n.is_empty());
+                self.section = TextSection::Labels;
+            }
+            ThreadTitleKind::Registers => {
+                self.current = Some(self.numbered(title.number));
+                self.section = TextSection::Registers;
+            }
+            ThreadTitleKind::Frames {
+                is_about,
+                name,
+                unknown,
+            } => {
+                if !unknown.is_empty() {
+                    self.page.unread_titles.push(number);
+                }
+                let at = self.fresh(title.number);
+                let thread = &mut self.threads[at];
+                thread.crashed |= is_about;
+                if !name.is_empty() && thread.name.is_none() {
+                    thread.name = Some(name.to_owned());
+                }
+                self.current = Some(at);
+                self.section = TextSection::Thread;
+            }
+        }
+        true
+    }
+
+    /// The thread that begins here. A number that comes again, with a stack of its own, is another thread:
+    /// a text may hold a crash, and a crash while that was written down.
+    fn fresh(&mut self, number: u64) -> usize {
+        let known = self.by_number.get(&number);
+        let known = known.and_then(|at| self.threads.get(*at));
+        if known.is_some_and(|thread| !thread.frames.is_empty()) {
+            self.by_number.remove(&number);
+        }
+        self.numbered(number)
+    }
+
+    fn numbered(&mut self, number: u64) -> usize {
+        if let Some(at) = self.by_number.get(&number) {
+            return *at;
+        }
+        self.by_number.insert(number, self.threads.len());
+        self.threads.push(Thread {
+            id: number,
+            main: number == 0,
+            extra: vec![numbered(number)],
+            ..Thread::default()
+        });
+        self.threads.len() - 1
+    }
+
+    fn frame(&mut self, line: Line<'_>) {
+        let name = line.name().map(str::to_owned);
+        let message = line.symbol.and_then(names::trap_message);
+        if let Some(message) = message {
+            self.trapped.get_or_insert_with(|| message.to_owned());
+        }
+        let has_image = names::function(line.image, None).is_some();
+        match line.base.filter(|base| *base != 0) {
+            Some(base) if has_image => {
+                let seen = self.bases.entry(base);
+                let seen = seen.or_insert_with(|| (line.image.to_owned(), line.pc));
+                seen.1 = seen.1.max(line.pc);
+            }
+            None if has_image => {
+                self.names
+                    .entry(line.pc)
+                    .or_insert_with(|| line.image.to_owned());
+            }
+            _ => {}
+        }
+        let is_after_inlined =
+            std::mem::replace(&mut self.inlined, line.inlined && message.is_none());
+        if line.inlined && name.is_none() {
+            return;
+        }
+        let (thread, left) = match (self.section, self.current) {
+            (TextSection::Exception(of), _) => {
+                let (thread, left) = self.thrown.entry(of).or_default();
+                (thread, left)
+            }
+            (_, Some(at)) => (&mut self.threads[at], self.left.entry(at).or_default()),
+            _ => return,
+        };
+        let found = frame(line.pc, None, name);
+        let mut fields = line.source;
+        if let Some(offset) = line.offset {
+            fields.push(SYMBOL_OFFSET, Value::Unsigned(offset));
+        }
+        if let Some(symbol) = line.symbol
+            && found.name.is_none()
+        {
+            fields.push("unused_symbol", Value::Text(symbol.to_owned()));
+        }
+        // An inlined function's line repeats the address of the function that it was inlined into, under
+        // another name; a function that calls itself repeats its name, too.
+        let frames = thread.frames.len();
+        match thread.frames.last_mut() {
+            Some(last)
+                if last.pc == line.pc
+                    && found.name.is_some()
+                    && (is_after_inlined || frames > 1 && last.name != found.name) =>
+            {
+                let name = std::mem::replace(&mut last.name, found.name);
+                if let (Some(name), Some((_, fields))) = (name, left.last_mut()) {
+                    fields.keep("inlined", JsonFields::one("symbol", Value::Text(name)));
+                }
+            }
+            _ => thread.frames.push(found),
+        }
+        left.push((thread.frames.len() - 1, fields));
+    }
+
+    /// `(0x18 0x19 …)`: return addresses alone.
+    fn bare_addresses(&mut self, of: ExceptionStack, line: &str) {
+        let words = line.trim_matches(['(', ')']).split_whitespace();
+        let frames = words.filter_map(|word| Some(frame(values::number(word)?, None, None)));
+        self.thrown.entry(of).or_default().0.frames.extend(frames);
+    }
+
+    /// `x0: 0x0000000000000001   x1: …`.
+    fn registers(&mut self, line: &str) -> bool {
+        let Some(thread) = self.current.and_then(|at| self.threads.get_mut(at)) else {
+            return false;
+        };
+        let mut found = Vec::new();
+        let mut words = line.split_whitespace();
+        while let Some(name) = words.next() {
+            let (Some(name), Some(value)) = (name.strip_suffix(':'), words.next()) else {
+                break;
+            };
+            match values::number(value).filter(|_| value.starts_with("0x")) {
+                Some(value) => found.push((name.to_owned(), value)),
+                None => break,
+            }
+        }
+        let any = !found.is_empty();
+        thread.registers.extend(found);
+        any
+    }
+
+    fn stacks(mut self, builder: &mut ReportBuilder) {
+        for image in std::mem::take(&mut self.images) {
+            builder.image(image);
+        }
+        builder.index_images();
+        self.unlisted_images(builder);
+        for (at, mut thread) in std::mem::take(&mut self.threads).into_iter().enumerate() {
+            self.place(builder, &mut thread);
+            keep_frames(&mut thread, self.left.remove(&at).unwrap_or_default());
+            builder.thread(thread);
+        }
+        self.exceptions(builder);
+        if let Some(message) = self.trapped {
+            builder.trapped(&message);
+        }
+    }
+
+    /// Images that only frames tell of have no UUID, and end where the text doesn't say.
+    fn unlisted_images(&mut self, builder: &mut ReportBuilder) {
+        for (base, (name, highest)) in std::mem::take(&mut self.bases) {
+            if builder.image_at(base).is_none() {
+                builder.image(Image {
+                    name,
+                    base,
+                    size: (highest - base).saturating_add(1),
+                    ..Image::default()
+                });
+            }
+        }
+        builder.index_images();
+    }
+
+    /// Assigns frames outside any image with a base to the image that their line names.
+    fn place(&self, builder: &mut ReportBuilder, thread: &mut Thread) {
+        for frame in &mut thread.frames {
+            let name = self.names.get(&frame.pc);
+            if builder.image_at(frame.pc).is_some() {
+                continue;
+            }
+            builder.without_signature(frame);
+            if let Some(name) = name
+                && frame.image.is_none()
+            {
+                frame.image = Some(builder.unlisted_image(name, None));
+            }
+        }
+    }
+
+    /// Adds the stack of the exception that nothing caught, and others, unless they say the same.
+    fn exceptions(&mut self, builder: &mut ReportBuilder) {
+        let mut pcs: Vec<Vec<u64>> = builder.thrown_stacks();
+        for (of, (mut thread, left)) in std::mem::take(&mut self.thrown) {
+            let own: Vec<u64> = thread.frames.iter().map(|frame| frame.pc).collect();
+            if own.is_empty() || pcs.contains(&own) {
+                continue;
+            }
+            self.place(builder, &mut thread);
+            keep_frames(&mut thread, left);
+            if pcs.is_empty() {
+                builder.last_exception(thread);
+                builder.event().kind = EventKind::Exception;
+            } else {
+                let number = match of {
+                    ExceptionStack::Specific(number) => number,
+                    ExceptionStack::Last => 0,
+                };
+                thread.name = Some(format!("Application Specific Backtrace {number}"));
+                builder.called(thread);
+            }
+            pcs.push(own);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "(Thread [0-9]{0,3}( name| Crashed)?:|[0-9]{1,2} +[a-z?]{0,4} +0x[0-9a-f]{0,4} ?[+a-z0-9() ]{0,9}|Binary Images:|Termination Reason: [A-Z]{1,3}|Application Specific (Information|Backtrace 0):|0x[0-9a-f]{0,3} - 0x[0-9a-f]{0,3} [+a-zé<>() /]{0,9}|\n|[A-Za-zé: (]{0,9}){0,20}") {
+            let lines = LineNumbers { file: text.as_bytes(), above: 0 };
+            let _ = read(&text, JsonFields::default(), lines);
+        }
+    }
+}

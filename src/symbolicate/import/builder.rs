@@ -1,0 +1,372 @@
+//! A report being put together from another layout's parts; from a tree of sampled stacks, each path with its share.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::json_fields::keep_frames;
+use super::{JsonFields, Layout};
+use crate::report::{
+    Damage, DamageKind, Event, EventKind, Found, Frame, Image, Reading, Report, Sample, StallEnd,
+    Thread, Value, limits,
+};
+use crate::symbolicate::keys::NUMBER;
+use crate::symbolicate::names::symbol_text as names;
+use crate::symbolicate::samples::{MOST_FRAMES, weight};
+
+/// Threads and images of one report together.
+const PARTS: usize = 1 << 16;
+
+/// Bits of an address below the signature of arm64e: on iOS, on macOS.
+const ADDRESS_BITS: [u32; 2] = [39, 47];
+
+/// A report, and what was found wrong on the way.
+#[derive(Debug, Default)]
+pub(super) struct ReportBuilder {
+    pub report: Report,
+    damage: Vec<Damage>,
+    /// Count of the parts beyond a limit.
+    pub left_out: u64,
+    /// The [`weight`] of its samples.
+    sampled: usize,
+    /// Images by address: base, end, index.
+    ranges: Vec<(u64, u64, u32)>,
+    /// Says the first image that a frame has the index of, and no list has.
+    missing: Option<String>,
+    /// The message of a trap.
+    trapped: Option<String>,
+    /// Images that no list has, by the name and base that frames give.
+    unlisted: BTreeMap<(String, u64), u32>,
+}
+
+impl ReportBuilder {
+    pub fn event(&mut self) -> &mut Event {
+        self.report.event.get_or_insert_default()
+    }
+
+    pub fn damage(&mut self, kind: DamageKind, offset: usize, message: &str) {
+        if self.damage.len() < limits::DAMAGES {
+            self.damage.push(Damage {
+                offset: offset as u64,
+                kind,
+                message: message.to_owned(),
+            });
+        }
+    }
+
+    /// Adds an image. An index without an image means one beyond the limit.
+    pub fn image(&mut self, image: Image) -> u32 {
+        let index = self.report.images.len();
+        if self.has_room() {
+            self.report.images.push(image);
+        }
+        index as u32
+    }
+
+    /// Returns true if the report may have one more part, and else counts that it has not.
+    fn has_room(&mut self) -> bool {
+        let has_room = self.report.threads.len() + self.report.images.len() < PARTS;
+        self.left_out += u64::from(!has_room);
+        has_room
+    }
+
+    /// Makes [`ReportBuilder::image_at`] know the images so far. Some reports do not say where an image ends: it
+    /// ends where the next one begins.
+    pub fn index_images(&mut self) {
+        let images = self.report.images.iter().zip(0..);
+        self.ranges = images
+            .map(|(image, at)| (image.base, image.base.saturating_add(image.size), at))
+            .collect();
+        self.ranges.sort_unstable();
+        let mut next = u64::MAX;
+        for (base, end, _) in self.ranges.iter_mut().rev() {
+            if *end == *base && *base != 0 {
+                *end = next.min(base.saturating_add(limits::IMAGE_BYTES));
+            }
+            next = *base;
+        }
+    }
+
+    pub fn image_at(&self, address: u64) -> Option<u32> {
+        let at = self.ranges.partition_point(|(base, ..)| *base <= address);
+        let (_, end, index) = *self.ranges.get(at.checked_sub(1)?)?;
+        (address < end).then_some(index)
+    }
+
+    /// Returns the image that no list has, by the name in a frame, and the base where it has one.
+    pub fn unlisted_image(&mut self, name: &str, base: Option<u64>) -> u32 {
+        let base = base.unwrap_or(0);
+        let key = (name.to_owned(), base);
+        if let Some(known) = self.unlisted.get(&key) {
+            return *known;
+        }
+        let image = self.image(Image {
+            name: name.to_owned(),
+            base,
+            ..Image::default()
+        });
+        self.unlisted.insert(key, image);
+        image
+    }
+
+    /// The image that a list has at an index: those that frames alone name come after the lists.
+    pub fn listed_image(&self, index: u32) -> Option<&Image> {
+        let listed = self.report.images.len().saturating_sub(self.unlisted.len());
+        self.report.images[..listed].get(index as usize)
+    }
+
+    /// The stacks of exceptions so far.
+    pub fn thrown_stacks(&self) -> Vec<Vec<u64>> {
+        let thrown = self.report.threads.iter();
+        let thrown = thrown.filter(|thread| thread.name.as_deref() == Some(Thread::LAST_EXCEPTION));
+        thrown
+            .map(|thread| thread.frames.iter().map(|frame| frame.pc).collect())
+            .collect()
+    }
+
+    /// Counts a frame of an image whose index no list has.
+    pub fn missing_image(&mut self, index: u64) {
+        if self.missing.is_none() {
+            let listed =
+                self.report.images.len() - self.unlisted.len().min(self.report.images.len());
+            let message = format!(
+                "a frame is of image {index}, and the list has {listed}: its offset is kept, and no debug file of it can be found"
+            );
+            self.missing = Some(message);
+        }
+    }
+
+    /// Takes the message of a trap: the reason, unless the report has another.
+    pub fn trapped(&mut self, message: &str) {
+        self.trapped.get_or_insert_with(|| message.to_owned());
+    }
+
+    /// Adds the samples of a tree, with `interval` nanoseconds between two; frames without an image get the one their
+    /// address is in.
+    pub fn samples(&mut self, tree: &SampleTree, interval: u64) {
+        for &(at, count) in &tree.ends {
+            let first = tree.nodes[at].first.unwrap_or(0);
+            let most = limits::FRAMES.min(MOST_FRAMES.saturating_sub(self.sampled));
+            let mut frames: Vec<Frame> = tree.stack(at).take(most + 1).collect();
+            if frames.len() > most {
+                // What comes after is not walked in vain.
+                self.sampled = MOST_FRAMES;
+                self.left_out = self.left_out.saturating_add(count);
+                continue;
+            }
+            self.sampled += weight(&frames);
+            self.find_images(&mut frames, Found::Context);
+            self.report.samples.push(Sample {
+                at: Duration::from_nanos(first.saturating_mul(interval)),
+                count,
+                frames,
+                ..Sample::default()
+            });
+        }
+    }
+
+    /// `first` is how the first frame was found, unless it says that itself.
+    fn find_images(&self, frames: &mut [Frame], first: Found) {
+        if let Some(frame) = frames.first_mut()
+            && frame.found == Found::Unknown
+        {
+            frame.found = first;
+        }
+        for frame in frames.iter_mut().filter(|frame| frame.image.is_none()) {
+            frame.image = self.image_at(address_in_call(frame.pc, frame.found));
+            if frame.image.is_none() {
+                self.without_signature(frame);
+            }
+        }
+    }
+
+    /// Takes arm64e's signature out of an address, if what is left is in an image.
+    pub fn without_signature(&self, frame: &mut Frame) {
+        // Those of the kernel are all ones above.
+        if matches!(frame.pc >> 48, 0 | 0xffff) {
+            return;
+        }
+        let plain = ADDRESS_BITS.map(|bits| frame.pc & ((1 << bits) - 1));
+        let image = |pc| self.image_at(address_in_call(pc, frame.found));
+        let inside = plain.into_iter().find_map(|pc| Some((pc, image(pc)?)));
+        if let Some((pc, image)) = inside {
+            frame.pc = pc;
+            frame.image = Some(image);
+        }
+    }
+
+    /// Adds a thread; frames without an image get the one that has their address.
+    pub fn thread(&mut self, thread: Thread) {
+        self.add(thread, Found::Context);
+    }
+
+    /// Adds a thread of which all frames are return addresses, the first one too, since what recorded it had been
+    /// called.
+    pub fn called(&mut self, thread: Thread) {
+        self.add(thread, Found::Unknown);
+    }
+
+    fn add(&mut self, mut thread: Thread, first: Found) {
+        if !self.has_room() {
+            return;
+        }
+        if thread.frames.len() > limits::FRAMES {
+            thread.frames.truncate(limits::FRAMES);
+            let message =
+                "a thread has more frames than a report may have; the outermost are left out";
+            self.damage(DamageKind::Limit, 0, message);
+        }
+        self.find_images(&mut thread.frames, first);
+        self.report.threads.push(thread);
+    }
+
+    /// Adds the stack of the exception that nothing caught.
+    pub fn last_exception(&mut self, thread: Thread) {
+        self.called(Thread {
+            name: Some(Thread::LAST_EXCEPTION.into()),
+            ..thread
+        });
+    }
+
+    /// The stall took so long, in nanoseconds.
+    pub fn lasted(&mut self, nanoseconds: u64) {
+        self.ended(Duration::from_nanos(nanoseconds), "reported");
+    }
+
+    fn ended(&mut self, duration: Duration, how: &str) {
+        self.report.stall_end = Some(StallEnd {
+            duration,
+            how: how.into(),
+            ..StallEnd::default()
+        });
+    }
+
+    /// The report; what was not understood goes into a section of the layout's name.
+    pub fn finish(mut self, layout: Layout, left: JsonFields) -> Reading {
+        let event = self.event();
+        // Other recorders tell of such a stall when it is over.
+        if event.kind == EventKind::Stall && !event.fatal && self.report.stall_end.is_none() {
+            let last = self.report.samples.iter().map(|sample| sample.at).max();
+            self.ended(last.unwrap_or_default(), "unknown");
+        }
+        if let Some(message) = self.missing.take() {
+            self.damage(DamageKind::Section, 0, &message);
+        }
+        let listed = self.report.images.len() - self.unlisted.len().min(self.report.images.len());
+        let is_said = matches!(
+            layout,
+            Layout::CrashText
+                | Layout::Swift
+                | Layout::Crashlytics
+                | Layout::FirstThrow
+                | Layout::Printed
+        );
+        if listed == 0 && !self.unlisted.is_empty() && !is_said {
+            let message = "no list of images is in it: frames name theirs, and without ids no debug file can be told for certain";
+            self.damage(DamageKind::Section, 0, message);
+        }
+        for (thread, index) in self.report.threads.iter_mut().zip(0..) {
+            let is_place =
+                |key: &str, value: &Value| key == NUMBER && *value == Value::Unsigned(index);
+            thread.extra.retain(|(key, value)| !is_place(key, value));
+        }
+        if let Some(message) = self.trapped.take() {
+            let event = self.report.event.get_or_insert_default();
+            event.reason.get_or_insert_with(|| message.clone());
+            event.message.get_or_insert(message);
+        }
+        let left = left.into_value();
+        self.report.unknown.push((layout.as_str().to_owned(), left));
+        if self.left_out > 0 {
+            let count = self.left_out;
+            let message =
+                format!("{count} threads, images and samples are left out: a report has no more");
+            self.damage(DamageKind::Limit, 0, &message);
+        }
+        let mut threads = self.report.threads.iter();
+        if threads.all(|thread| thread.frames.is_empty()) {
+            self.damage(DamageKind::Section, 0, "there are no frames in it");
+        }
+        Reading {
+            report: self.report,
+            damage: self.damage,
+        }
+    }
+}
+
+fn address_in_call(pc: u64, found: Found) -> u64 {
+    match found {
+        Found::Context | Found::AsyncCaller => pc,
+        _ => pc.saturating_sub(1),
+    }
+}
+
+/// The key and the number of a thread that the report numbers itself.
+pub(super) fn numbered(number: u64) -> (String, Value) {
+    (NUMBER.into(), Value::Unsigned(number))
+}
+
+/// A frame of which the address is known.
+pub(super) fn frame(pc: u64, image: Option<u32>, name: Option<String>) -> Frame {
+    Frame {
+        pc,
+        found: Found::Unknown,
+        image,
+        name: name.and_then(|name| Some(names::function(&name, None)?.to_owned())),
+    }
+}
+
+/// A node of a tree of sampled stacks.
+pub(super) struct SampleNode {
+    pub parent: Option<usize>,
+    /// Samples that went through here.
+    pub count: u64,
+    pub frame: Frame,
+    /// The name of its image, and the base, where the frame has them; 0 for none.
+    pub image: Option<(String, u64)>,
+    /// JsonFields of the frame beyond that.
+    pub left: JsonFields,
+    /// The first of its samples, where the report numbers them.
+    pub first: Option<u64>,
+}
+
+/// A tree of sampled stacks.
+pub(super) struct SampleTree {
+    nodes: Vec<SampleNode>,
+    /// Nodes in which samples ended, and how many: in the order of time, where the report numbers samples.
+    pub ends: Vec<(usize, u64)>,
+}
+
+impl SampleTree {
+    pub fn new(nodes: Vec<SampleNode>) -> SampleTree {
+        let mut own: Vec<u64> = nodes.iter().map(|node| node.count).collect();
+        for node in &nodes {
+            if let Some(parent) = node.parent {
+                own[parent] = own[parent].saturating_sub(node.count);
+            }
+        }
+        let ends = own.into_iter().enumerate().filter(|(_, count)| *count > 0);
+        let mut ends: Vec<(usize, u64)> = ends.collect();
+        ends.sort_by_key(|(at, _)| nodes[*at].first);
+        SampleTree { nodes, ends }
+    }
+
+    /// The frames of a stack, innermost first.
+    fn stack(&self, end: usize) -> impl Iterator<Item = Frame> {
+        let path = std::iter::successors(Some(end), |at| self.nodes[*at].parent);
+        path.map(|at| self.nodes[at].frame.clone())
+    }
+
+    /// Gives a thread the stack that was seen most often; of those seen equally often, the first.
+    pub fn heaviest(&mut self, thread: &mut Thread) {
+        let heaviest = self.ends.iter().rev().max_by_key(|(_, count)| count);
+        let mut next = heaviest.map(|(at, _)| *at);
+        let mut left = Vec::new();
+        while let Some(at) = next {
+            let node = &mut self.nodes[at];
+            thread.frames.push(node.frame.clone());
+            left.push((left.len(), std::mem::take(&mut node.left)));
+            next = node.parent;
+        }
+        keep_frames(thread, left);
+    }
+}

@@ -1,0 +1,337 @@
+//! Parts that layouts of fields have alike: heads by a table of paths, images, threads, frames, signals.
+
+use super::builder::{ReportBuilder, frame, numbered};
+use super::json_fields::{JsonFields, keep_frames, unsigned};
+use super::values;
+use crate::report::time::wall;
+use crate::report::{EventKind, Image, MemoryUse, Signal, Thread, Value};
+use crate::symbolicate::keys::SYMBOL_OFFSET;
+use crate::symbolicate::names::symbol_text as names;
+
+/// Paths of what a head has: see [`JsonFields`].
+pub(super) struct HeadPaths {
+    pub id: &'static str,
+    pub time: &'static str,
+    pub name: &'static str,
+    pub version: &'static str,
+    pub build: &'static str,
+    /// Name, version and build in one text.
+    pub os: &'static str,
+    pub os_name: &'static str,
+    pub os_version: &'static str,
+    pub os_build: &'static str,
+    pub device: &'static str,
+    pub arch: &'static str,
+    pub pid: &'static str,
+    pub memory: &'static str,
+    pub free_memory: &'static str,
+}
+
+impl HeadPaths {
+    #[rustfmt::skip]
+    pub const NONE: HeadPaths = HeadPaths {
+        id: "", time: "", name: "", version: "", build: "", os: "", os_name: "", os_version: "",
+        os_build: "", device: "", arch: "", pid: "", memory: "", free_memory: "",
+    };
+}
+
+/// Paths of what a thread has.
+#[derive(Default)]
+pub(super) struct ThreadPaths {
+    pub id: &'static str,
+    pub name: &'static str,
+    pub crashed: &'static str,
+    /// Objects of registers: all of them count.
+    pub registers: &'static [&'static str],
+    pub frames: &'static str,
+    /// True if the id is a thread's number, rather than the system's.
+    pub is_numbered: bool,
+}
+
+/// Name of what is no image: the offsets of its frames are addresses.
+pub(super) const ABSOLUTE: &str = "[absolute addresses]";
+
+impl ReportBuilder {
+    /// Takes out what a head has.
+    pub fn head(&mut self, fields: &mut JsonFields, paths: &HeadPaths) {
+        let head = &mut self.report.head;
+        let mut text = |paths: &str| fields.text(paths);
+        head.id = values::report_id(&text(paths.id).unwrap_or_default());
+        head.app.name = text(paths.name).unwrap_or_default();
+        head.app.version = joined(text(paths.version), text(paths.build));
+        head.os = values::os(&text(paths.os).unwrap_or_default());
+        let os = &mut head.os;
+        os.name = text(paths.os_name).unwrap_or(std::mem::take(&mut os.name));
+        os.version = text(paths.os_version).unwrap_or(std::mem::take(&mut os.version));
+        os.build = text(paths.os_build).or(os.build.take());
+        head.device = text(paths.device);
+        head.arch = values::arch(&text(paths.arch).unwrap_or_default());
+        head.pid = fields.unsigned(paths.pid).unwrap_or(0);
+        head.time = wall(fields.take(paths.time).map_or(0, |at| values::instant(&at)));
+        let memory = MemoryUse {
+            device_total: fields.unsigned(paths.memory),
+            device_free: fields.unsigned(paths.free_memory),
+            ..MemoryUse::default()
+        };
+        if memory != MemoryUse::default() {
+            self.report.vitals.get_or_insert_default().memory = Some(memory);
+        }
+    }
+
+    /// Adds images.
+    pub fn images(&mut self, images: Vec<Value>) {
+        self.images_with(images, Vec::new());
+    }
+
+    /// Adds images, of which `more` has the rest of each: those that are lists of id and base have no names.
+    pub fn images_with(&mut self, images: Vec<Value>, more: Vec<Value>) {
+        let mut more = more.into_iter();
+        for image in images {
+            let rest = more.next();
+            let fields = match image {
+                Value::Array(parts) => {
+                    let mut fields = JsonFields::of(rest.unwrap_or_default());
+                    for (key, part) in ["uuid", "base", "source"].into_iter().zip(parts) {
+                        fields.push(key, part);
+                    }
+                    fields
+                }
+                image => JsonFields::of(image),
+            };
+            self.image(image_of(fields));
+        }
+        self.index_images();
+    }
+
+    /// A thread and its frames; what is left of its fields is kept in it.
+    pub fn thread_of(&mut self, mut fields: JsonFields, paths: &ThreadPaths) -> Thread {
+        let mut thread: Thread = Thread {
+            id: fields.unsigned(paths.id).unwrap_or(0),
+            name: fields.text(paths.name),
+            crashed: fields.bool(paths.crashed).unwrap_or(false),
+            ..Thread::default()
+        };
+        for path in paths.registers {
+            thread.registers.extend(registers(fields.object(path)));
+        }
+        let frames = fields.list(paths.frames);
+        thread.extra = fields.into_extra();
+        thread
+            .extra
+            .extend(paths.is_numbered.then(|| numbered(thread.id)));
+        self.put_frames(&mut thread, frames);
+        thread
+    }
+
+    /// Adds frames to a thread, innermost first.
+    pub fn put_frames(&mut self, thread: &mut Thread, frames: impl IntoIterator<Item = Value>) {
+        let mut left = Vec::new();
+        for value in frames {
+            let mut fields = match value {
+                // The same as a pair.
+                Value::Array(pair) => {
+                    let keys = ["imageIndex", "imageOffset"].map(|key| Value::Text(key.into()));
+                    JsonFields::of(Value::Map(keys.into_iter().zip(pair).collect()))
+                }
+                value => JsonFields::of(value),
+            };
+            let symbol = fields.text("symbol|symbol.name|symbol_name|function|method");
+            let (pc, image) = self.place(&mut fields);
+            let offset = symbol_offset(&mut fields, pc);
+            let symbol = symbol.unwrap_or_default();
+            if let Some(message) = names::trap_message(&symbol) {
+                self.trapped(message);
+            }
+            let name = names::function(&symbol, offset).map(str::to_owned);
+            // Apple repeats the address for the functions inlined there, which stand before the function itself.
+            let inline = fields.bool("inline|inlined") == Some(true);
+            if inline && name.is_none() {
+                continue;
+            }
+            if !inline && name.is_none() && !symbol.is_empty() {
+                fields.push("unused_symbol", Value::Text(symbol));
+            }
+            if inline {
+                let name = name.map_or(Value::Nil, Value::Text);
+                fields.keep("inlined", JsonFields::one("symbol", name));
+            } else {
+                thread.frames.push(frame(pc, image, name));
+            }
+            let at = thread.frames.len().saturating_sub(usize::from(!inline));
+            left.push((at, fields));
+        }
+        keep_frames(thread, left);
+    }
+
+    /// Adds the stack of an exception that nothing caught, innermost frame first, if there is one.
+    pub fn thrown(&mut self, frames: Vec<Value>) {
+        if !frames.is_empty() {
+            let mut thread = Thread::default();
+            self.put_frames(&mut thread, frames);
+            self.event().kind = EventKind::Exception;
+            self.last_exception(thread);
+        }
+    }
+
+    /// The address of a frame, and the index of its image: by an index and an offset, else by the address and the name
+    /// of the image.
+    fn place(&mut self, fields: &mut JsonFields) -> (u64, Option<u32>) {
+        let address = fields.unsigned("instruction_addr|frameAddress");
+        // `rel:0`: from the base of the first image.
+        let mode = fields
+            .peek("addr_mode")
+            .and_then(|mode| mode.strip_prefix("rel:"));
+        let relative = mode.and_then(|index| index.parse::<u64>().ok());
+        let index = match relative {
+            Some(index) => Some(index),
+            None if address.is_some() => None,
+            None => fields.unsigned("imageIndex"),
+        };
+        let Some(index) = index else {
+            let pc = address
+                .or_else(|| fields.unsigned("imageOffset"))
+                .unwrap_or(0);
+            let mut plain = frame(pc, None, None);
+            self.without_signature(&mut plain);
+            return match plain.image {
+                Some(image) => (plain.pc, Some(image)),
+                None => (pc, self.named_image(fields, pc)),
+            };
+        };
+        let offset = match address {
+            Some(offset) => offset,
+            None => fields.unsigned("imageOffset").unwrap_or(0),
+        };
+        let known = u32::try_from(index).ok();
+        let image = known.and_then(|index| self.listed_image(index));
+        let Some(image) = image else {
+            self.missing_image(index);
+            return (
+                offset,
+                Some(self.unlisted_image(&format!("[image {index}]"), None)),
+            );
+        };
+        // Made-up images stand for addresses in none.
+        let is_made_up = image.base == 0 && image.id.is_empty();
+        let is_real = !is_made_up && image.name != ABSOLUTE;
+        (image.base.wrapping_add(offset), known.filter(|_| is_real))
+    }
+
+    /// The image that lies at an address; else, that which the frame names.
+    fn named_image(&mut self, fields: &JsonFields, pc: u64) -> Option<u32> {
+        if let Some(image) = self
+            .image_at(pc.saturating_sub(1))
+            .or_else(|| self.image_at(pc))
+        {
+            return Some(image);
+        }
+        const NAMES: [&str; 4] = ["object_name", "package", "machoFile", "image"];
+        let name = NAMES.iter().find_map(|key| fields.peek(key))?;
+        const BASES: [&str; 3] = ["object_addr", "image_addr", "machoLoadAddress"];
+        let base = BASES.iter().find_map(|key| unsigned(fields.get(key)?));
+        let base = base.filter(|base| *base != 0 && *base <= pc);
+        names::function(name, None)?;
+        let name = name.to_owned();
+        Some(self.unlisted_image(&name, base))
+    }
+
+    /// Sets the signal of the event by what is known of it: its number, its name, the Mach exception that it was.
+    pub fn signal(
+        &mut self,
+        number: Option<u64>,
+        name: Option<String>,
+        exception: Option<&str>,
+    ) -> Option<&mut Signal> {
+        let known = number.and_then(values::signal_name);
+        let known = known.or_else(|| values::signal_of_exception(exception?));
+        let name = name.or(known.map(str::to_owned))?;
+        let number = number.unwrap_or_else(|| values::signal_number(&name));
+        Some(self.event().signal.insert(Signal {
+            number,
+            name,
+            ..Signal::default()
+        }))
+    }
+}
+
+/// `1.0 (17)`.
+pub(super) fn joined(version: Option<String>, build: Option<String>) -> String {
+    match (version, build) {
+        (Some(version), Some(build)) if version != build => format!("{version} ({build})"),
+        (Some(text), _) | (None, Some(text)) => text,
+        (None, None) => String::new(),
+    }
+}
+
+/// Bytes from the symbol of a frame to its address; kept for `recorded.rs`.
+fn symbol_offset(fields: &mut JsonFields, pc: u64) -> Option<u64> {
+    const OFFSET: &str = SYMBOL_OFFSET;
+    if let Some(offset) = fields.get(OFFSET) {
+        return unsigned(offset);
+    }
+    const ADDRESSES: [&str; 4] = ["symbol_addr", "symbolAddress", "symbol.address", "offset"];
+    let offset = ADDRESSES.iter().find_map(|key| {
+        let value = unsigned(fields.get(key)?)?;
+        match *key {
+            "offset" => Some(value),
+            _ => pc.checked_sub(value).filter(|_| value != 0),
+        }
+    })?;
+    fields.push(OFFSET, Value::Unsigned(offset));
+    Some(offset)
+}
+
+fn image_of(mut fields: JsonFields) -> Image {
+    let path = fields.text("path");
+    let name = fields.text("name|code_file");
+    let cpu = fields.unsigned("cpu_type|code_type.cpu_type").unwrap_or(0);
+    let subtype = fields
+        .unsigned("cpu_subtype|code_type.cpu_subtype")
+        .unwrap_or(0);
+    let arch = values::mach_arch(cpu, subtype).map(str::to_owned);
+    Image {
+        name: path.or(name).unwrap_or_default(),
+        id: id_of(&mut fields),
+        base: fields.unsigned("base|image_addr").unwrap_or(0),
+        stated: fields.unsigned("image_vmaddr").unwrap_or(0),
+        size: fields.unsigned("size|image_size").unwrap_or(0),
+        arch: fields.text("arch").or(arch),
+        extra: fields.into_extra(),
+        ..Image::default()
+    }
+}
+
+/// The UUID or build id of an image. Of an ELF file `code_id` is the build id, and `debug_id` its front as a GUID: the
+/// first three numbers of it have their bytes turned round.
+fn id_of(fields: &mut JsonFields) -> Vec<u8> {
+    let is_elf = fields
+        .peek("type")
+        .is_some_and(|kind| kind.eq_ignore_ascii_case("elf"));
+    if !is_elf {
+        return values::id(&fields.text("uuid|debug_id|code_id").unwrap_or_default());
+    }
+    let build = fields.peek("code_id").map_or(Vec::new(), values::id);
+    if !build.is_empty() {
+        return build;
+    }
+    let mut id = fields.peek("debug_id").map_or(Vec::new(), values::id);
+    if id.len() == 16 {
+        for number in [0..4, 4..6, 6..8] {
+            id[number].reverse();
+        }
+    }
+    id
+}
+
+/// Registers by name; in Apple's layout `x` is an array, and each value may be in an object.
+pub(super) fn registers(mut state: JsonFields) -> Vec<(String, u64)> {
+    let value = |value: Value| match value {
+        Value::Map(_) => JsonFields::of(value).unsigned("value"),
+        other => unsigned(&other),
+    };
+    let numbered = state.list("x").into_iter().enumerate();
+    let numbered = numbered.map(|(number, register)| (format!("x{number}"), register));
+    let all = numbered.chain(state.into_extra());
+    all.filter_map(|(name, register)| Some((name, value(register)?)))
+        .collect()
+}

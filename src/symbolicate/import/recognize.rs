@@ -1,0 +1,166 @@
+//! Where the reports in a text begin: each layout is known by what only it has.
+
+use super::Layout;
+use super::apple::{call_tree, crash_text};
+use super::plain_text::{FENCE, Line};
+use super::stacks::{core_dump, crashlytics, first_throw, printed};
+use super::swift;
+
+/// What a line says of the report that it is in.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Sign {
+    /// The header of a report, or a label of it that comes once: the second begins another report.
+    Header(&'static str),
+    /// Something that only this layout has within a report.
+    Body,
+    /// A stack of a layout whose reports have one.
+    Stack,
+    /// A label that other texts have, too: the report is one if it has something else.
+    Label(&'static str),
+}
+
+/// Labels in front of a header that are of its report.
+const LABELS_BEFORE: usize = 32;
+
+/// The key of a stack among a report's headers.
+const STACK: &str = "stack";
+
+/// A report's lines.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub layout: Layout,
+    /// Index of its first line; of a stack without a header the lines before are of it, too.
+    pub from: usize,
+    pub to: usize,
+    headers: Vec<&'static str>,
+    /// False while it has only labels.
+    is_report: bool,
+    /// True after a fence: what follows is of another text.
+    is_closed: bool,
+}
+
+/// A line's sign in one layout, by its index.
+type SignOf = fn(&[Line], usize) -> Option<Sign>;
+
+/// The layouts of texts, those whose labels others share last.
+const TEXTS: [(Layout, SignOf); 9] = [
+    (Layout::Ips, ips_header),
+    (Layout::Sample, call_tree::sample_sign),
+    (Layout::Spindump, call_tree::spindump_sign),
+    (Layout::Crashlytics, crashlytics::sign),
+    (Layout::Swift, swift::sign),
+    (Layout::CoreDump, core_dump::sign),
+    (Layout::CrashText, crash_text::sign),
+    (Layout::FirstThrow, first_throw::sign),
+    (Layout::Printed, printed::sign),
+];
+
+/// Cuts a text into its reports.
+pub(super) fn cut(lines: &[Line]) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for at in 0..lines.len() {
+        if lines[at] == FENCE
+            && let Some(open) = parts.last_mut()
+        {
+            open.is_closed = true;
+        }
+        let signs = TEXTS
+            .iter()
+            .filter_map(|(layout, sign)| Some((*layout, sign(lines, at)?)));
+        for (layout, sign) in signs {
+            if parts.last_mut().is_some_and(|open| open.has(layout, sign)) {
+                break;
+            }
+            parts.pop_if(|open| !open.is_report);
+            // Lines in front of the first stack without a header are of it: labels, and the message of a death.
+            let is_headed = !matches!(sign, Sign::Body | Sign::Stack) && layout != Layout::Swift;
+            let is_first = parts.is_empty() && !is_headed;
+            let mut from = if is_first { 0 } else { at };
+            let end = parts.last().map_or(0, |before| before.to);
+            let end = end.max(at.saturating_sub(LABELS_BEFORE));
+            while layout.is_page() && from > end && is_label(&lines[from - 1]) {
+                from -= 1;
+            }
+            if let Some(before) = parts.last_mut() {
+                before.to = before.to.min(from);
+            }
+            parts.push(Part::new(layout, sign, from));
+            break;
+        }
+        if let Some(open) = parts.last_mut().filter(|open| !open.is_closed) {
+            open.to = at + 1;
+        }
+    }
+    parts.retain(|part| part.is_report);
+    parts
+}
+
+impl Part {
+    fn new(layout: Layout, sign: Sign, from: usize) -> Part {
+        let mut part = Part {
+            layout,
+            from,
+            to: from,
+            headers: Vec::new(),
+            is_report: false,
+            is_closed: false,
+        };
+        part.note(sign);
+        part
+    }
+
+    fn note(&mut self, sign: Sign) {
+        match sign {
+            Sign::Header(key) | Sign::Label(key) => self.headers.push(key),
+            Sign::Stack => self.headers.push(STACK),
+            Sign::Body => {}
+        }
+        self.is_report |= !matches!(sign, Sign::Label(_));
+        self.is_closed = false;
+    }
+
+    /// Returns true if a line with this sign is of this report.
+    fn has(&mut self, layout: Layout, sign: Sign) -> bool {
+        let is_own = self.layout == layout;
+        let has = match sign {
+            // Each death in a log is read by the one reader.
+            _ if is_own && layout == Layout::Swift => true,
+            Sign::Header(key) | Sign::Label(key) if is_own => !self.headers.contains(&key),
+            Sign::Body if is_own => !self.is_closed || !self.is_report,
+            Sign::Stack if is_own => !self.headers.contains(&STACK),
+            Sign::Header(_) => false,
+            // A page has labels and stacks of other layouts in its messages.
+            Sign::Label(_) | Sign::Body | Sign::Stack => {
+                self.is_report && !self.is_closed && self.layout.is_page()
+            }
+        };
+        if has && is_own {
+            self.note(sign);
+        }
+        has
+    }
+}
+
+/// Returns true for an empty line, and for a label with its value.
+fn is_label(line: &str) -> bool {
+    let key = line.split_once(": ").map_or("", |(key, _)| key);
+    let is_key = key.len() < 40 && key.starts_with(|c: char| c.is_ascii_uppercase());
+    line.trim().is_empty() || is_key
+}
+
+/// The line of JSON in front of an `.ips`; not that of a crash text's own copy.
+fn ips_header(lines: &[Line], at: usize) -> Option<Sign> {
+    let line = lines[at].trim_start();
+    if !line.starts_with('{') || !line.contains("\"bug_type\"") {
+        return None;
+    }
+    let above = lines[..at].iter().rev().map(|line| line.trim()).take(8);
+    let mut above = above.filter(|line| !line.is_empty() && !line.starts_with("---"));
+    (above.next() != Some("Full Report")).then_some(Sign::Header("bug_type"))
+}
+
+/// The first line after `at` that is not empty, without spaces around.
+pub(super) fn below<'a>(lines: &'a [Line], at: usize) -> &'a str {
+    let mut below = lines.iter().skip(at + 1).take(8).map(|line| line.trim());
+    below.find(|line| !line.is_empty()).unwrap_or("")
+}

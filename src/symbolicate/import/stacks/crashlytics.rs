@@ -1,0 +1,166 @@
+//! Crashlytics' text, as its console copies it: `# Key: value` lines, then a stack a thread, whose addresses are
+//! offsets in the images that each frame names.
+//!
+//! ```text
+//! # Crashlytics - Stack trace
+//! # Application: org.example.kiosk
+//! # Version: 2.1 (77)
+//!
+//! Fatal Exception: NSRangeException
+//! 0  CoreFoundation                 0x58418 __exceptionPreprocess
+//! 1  kiosk                          0x386a Till.open(_:) + 7 (Till.swift:7)
+//!
+//! Crashed: com.apple.main-thread
+//! 0  libsystem_kernel.dylib         0x7f3c __pthread_kill + 8
+//! ```
+
+use crate::report::{EventKind, Reading, Thread, Value, limits};
+use crate::symbolicate::import::builder::{ReportBuilder, frame};
+use crate::symbolicate::import::json_fields::{JsonFields, keep_frames};
+use crate::symbolicate::import::paths::HeadPaths;
+use crate::symbolicate::import::plain_text::Line as TextLine;
+use crate::symbolicate::import::recognize::Sign;
+use crate::symbolicate::import::stack_lines::{Line, stack_line};
+use crate::symbolicate::import::{Layout, values};
+use crate::symbolicate::keys::SYMBOL_OFFSET;
+
+const HEAD: HeadPaths = HeadPaths {
+    id: "Issue ID|Issue",
+    name: "Application",
+    version: "Version",
+    os: "OS Version",
+    device: "Device",
+    time: "Date",
+    ..HeadPaths::NONE
+};
+
+/// What a line says of Crashlytics' text: its first line.
+pub fn sign(lines: &[TextLine], at: usize) -> Option<Sign> {
+    const FIRST: &str = "# Crashlytics - ";
+    lines[at].starts_with(FIRST).then_some(Sign::Header(FIRST))
+}
+
+/// The stack of one thread.
+#[derive(Default)]
+struct CrashlyticsThread {
+    thread: Thread,
+    left: Vec<(usize, JsonFields)>,
+    is_exception: bool,
+}
+
+pub fn read(text: &str) -> Reading {
+    let mut builder = ReportBuilder::default();
+    let (mut labels, mut rest) = (JsonFields::default(), Vec::new());
+    let mut threads: Vec<CrashlyticsThread> = Vec::new();
+    let mut title = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(label) = line
+            .strip_prefix('#')
+            .filter(|label| label.starts_with(' '))
+        {
+            if let Some((key, value)) = label.split_once(": ") {
+                labels.push(key.trim(), Value::Text(value.trim().to_owned()));
+            }
+        } else if let Some(found) = stack_line(line) {
+            if let Some(title) = title.take() {
+                threads.push(begin(&mut builder, title));
+            }
+            if let Some(of) = threads.last_mut() {
+                put(&mut builder, of, found);
+            }
+        } else if line.starts_with("EXC_") || line.starts_with("SIG") {
+            exception(&mut builder, line);
+        } else if !line.is_empty() && line != "--" {
+            match title.replace(line) {
+                // Lines after a title are its message.
+                Some(above) if above.contains("Exception: ") => {
+                    builder
+                        .event()
+                        .message
+                        .get_or_insert_with(|| line.to_owned());
+                    title = Some(above);
+                }
+                Some(above) => rest.push(Value::Text(above.to_owned())),
+                None => {}
+            }
+        }
+    }
+    let event = builder.event();
+    event.fatal = true;
+    if event.kind != EventKind::Exception {
+        event.kind = EventKind::Crash;
+    }
+    builder.head(&mut labels, &HEAD);
+    let app = &mut builder.report.head.app;
+    app.name = app.name.rsplit('.').next().unwrap_or("").to_owned();
+    for of in threads {
+        let mut thread = of.thread;
+        keep_frames(&mut thread, of.left);
+        if of.is_exception {
+            builder.last_exception(thread)
+        } else {
+            builder.thread(thread)
+        }
+    }
+    labels.push("lines", Value::Array(rest));
+    builder.finish(Layout::Crashlytics, labels)
+}
+
+/// `#0. Crashed: com.apple.main-thread`, `Fatal Exception: NSRangeException`, or a thread's name.
+fn begin(builder: &mut ReportBuilder, title: &str) -> CrashlyticsThread {
+    let name = match title
+        .strip_prefix('#')
+        .and_then(|title| title.split_once(". "))
+    {
+        Some((_, name)) => name,
+        None => title,
+    };
+    let thrown = name
+        .strip_prefix("Fatal Exception: ")
+        .or(name.strip_prefix("Non-fatal Exception: "));
+    if let Some(thrown) = thrown {
+        let event = builder.event();
+        event.kind = EventKind::Exception;
+        event.name = Some(thrown.to_owned());
+    }
+    let crashed = name.strip_prefix("Crashed: ");
+    CrashlyticsThread {
+        thread: Thread {
+            main: name.ends_with("com.apple.main-thread"),
+            crashed: crashed.is_some(),
+            name: Some(crashed.unwrap_or(name).to_owned()),
+            ..Thread::default()
+        },
+        is_exception: thrown.is_some(),
+        ..CrashlyticsThread::default()
+    }
+}
+
+/// `EXC_BAD_ACCESS KERN_INVALID_ADDRESS 0x0000000000000010`
+fn exception(builder: &mut ReportBuilder, line: &str) {
+    let mut words = line.split_whitespace();
+    let name = words.next().unwrap_or_default();
+    let code = words.next().map(str::to_owned);
+    let address = words.next().and_then(values::number);
+    let signal = Some(name.to_owned()).filter(|name| name.starts_with("SIG"));
+    if let Some(signal) = builder.signal(None, signal, Some(name)) {
+        signal.code_name = code;
+        signal.address = address;
+    }
+    builder.event().name.get_or_insert_with(|| name.to_owned());
+}
+
+fn put(builder: &mut ReportBuilder, of: &mut CrashlyticsThread, line: Line<'_>) {
+    let name = line.name().map(str::to_owned);
+    // Of old ones they are addresses, of images that nothing tells the base of.
+    let base = line.base.filter(|_| line.pc >= limits::IMAGE_BYTES);
+    let image = builder.unlisted_image(line.image, base);
+    let mut fields = line.source;
+    if let Some(offset) = line.offset
+        && name.is_some()
+    {
+        fields.push(SYMBOL_OFFSET, Value::Unsigned(offset));
+    }
+    of.left.push((of.thread.frames.len(), fields));
+    of.thread.frames.push(frame(line.pc, Some(image), name));
+}
