@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 # Files that one process is started for: its arguments must fit into the system's limit.
 BATCH = 2000
-ENDINGS = (".wedjat", ".partial", ".ips", ".crash", ".hang", ".spin", ".plcrash")
+ENDINGS = (".wedjat", ".partial", ".ips", ".crash", ".hang", ".spin")
 NOBODY = "00000000-0000-0000-0000-000000000000"
 ROW = "key STRING, title STRING, launch STRING, ended BOOLEAN, at_least BOOLEAN, duration BIGINT"
 # The order of `symbolicate --top`. A launch ends once: not by a stall if there is another cause, else by the longest stall.

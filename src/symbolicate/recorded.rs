@@ -90,6 +90,5 @@ fn named(name: Option<&str>) -> SourceFrame {
 
 fn field<'a>(entry: &'a [(Value, Value)], key: &str) -> Option<&'a Value> {
     let is_it = |name: &Value| matches!(name, Value::Text(name) if name == key);
-    let found = entry.iter().find(|(name, _)| is_it(name));
-    found.map(|(_, value)| value)
+    Some(&entry.iter().find(|(name, _)| is_it(name))?.1)
 }

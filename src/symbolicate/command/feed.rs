@@ -30,6 +30,9 @@ const BATCH_BYTES: u64 = 1 << 20;
 /// Reports of larger files are read one by one here, rather than all in one piece.
 const LARGE: u64 = 4 << 20;
 
+/// The origin of what no path names.
+const STDIN: &str = "standard input";
+
 /// One thing to do.
 pub(super) enum Item {
     /// A file to be read.
@@ -88,7 +91,7 @@ pub(super) fn feed(inputs: &Inputs, input: &mut dyn Read, pass: &mut dyn FnMut(V
     };
     for path in &inputs.paths {
         let goes_on = if path == Path::new("-") {
-            feed.stream(input)
+            feed.named_stream(STDIN, input)
         } else if let Some(descriptor) = descriptor(path) {
             feed.descriptor(path, descriptor, input)
         } else if path.is_dir() {
@@ -114,10 +117,8 @@ impl Feed<'_> {
     }
 
     fn error(&mut self, origin: &str, error: &io::Error) -> bool {
-        self.message(Message::Unopened(format!(
-            "{origin}: {}",
-            plain_words(error)
-        )))
+        let words = plain_words(error);
+        self.message(Message::Unopened(format!("{origin}: {words}")))
     }
 
     fn flush(&mut self) -> bool {
@@ -153,7 +154,7 @@ impl Feed<'_> {
         }
         if goes_on && !any {
             goes_on = self.message(Message::Warning(format!(
-                "{}: no reports (*.wedjat, *.partial, *.ips, *.crash, *.hang, *.spin, *.plcrash, *.envelope, or *.json of a known layout; or those with .gz or .zst) in it",
+                "{}: no reports (*.wedjat, *.partial, *.ips, *.crash, *.hang, *.spin, *.envelope, or *.json of a known layout; or those with .gz or .zst) in it",
                 folder.display()
             )));
         }
@@ -186,16 +187,12 @@ impl Feed<'_> {
             return self.file(path.to_owned());
         }
         if number == 0 {
-            return self.stream(input);
+            return self.named_stream(STDIN, input);
         }
         match File::open(path) {
             Ok(mut file) => self.named_stream(&path.display().to_string(), &mut file),
             Err(error) => self.error(&path.display().to_string(), &error),
         }
-    }
-
-    fn stream(&mut self, input: &mut dyn Read) -> bool {
-        self.named_stream("standard input", input)
     }
 
     /// Reports, as they are or packed.
@@ -402,9 +399,6 @@ fn is_result(bytes: &[u8]) -> bool {
 /// The ending of a name, without that of a packing.
 fn ending(path: &Path) -> Option<&str> {
     let name = Packing::bare_name(path.file_name()?.to_str()?);
-    // Apple's devices add these once a report was sent.
-    let sent = [".beta", ".synced"].map(|ending| name.strip_suffix(ending));
-    let name = sent.into_iter().flatten().next().unwrap_or(name);
     Path::new(name).extension()?.to_str()
 }
 

@@ -10,7 +10,7 @@ use super::tally::Message;
 use super::unpack::{Packing, unpacked};
 use crate::report::{self, ReadError, Reading, ReportReader, limits};
 use crate::symbolicate::files::bytes::SharedBytes;
-use crate::symbolicate::import::EnvelopeItem;
+use crate::symbolicate::import::{EnvelopeItem, ImportError};
 use crate::symbolicate::{Error, import};
 
 /// A report, or what there is to say in its place.
@@ -82,47 +82,32 @@ fn parse_file(origin: &str, bytes: &[u8], all: &mut Vec<Parsed>) {
 
 /// Reads the reports of an envelope; a line says what else is in it.
 fn parse_envelope(origin: &str, items: Vec<EnvelopeItem>, all: &mut Vec<Parsed>) {
-    let (reports, others): (Vec<_>, Vec<_>) = items
-        .into_iter()
-        .partition(|item| import::detect(item.payload).is_some());
+    let is_report = |item: &EnvelopeItem| import::detect(item.payload).is_some();
+    let (reports, others): (Vec<_>, Vec<_>) = items.into_iter().partition(is_report);
+    let names: Vec<String> = others.iter().map(EnvelopeItem::to_string).collect();
+    let text = format!("{origin}: not read of the envelope: {}", names.join(", "));
+    match (reports.is_empty(), others.is_empty()) {
+        (true, _) => all.push(Parsed::unreadable(text)),
+        (_, false) => all.push(Parsed::Message(Message::Warning(text))),
+        _ => {}
+    }
     for item in &reports {
         parse_bytes(origin, item.payload, all);
     }
-    let others: Vec<String> = others.into_iter().map(|item| item.to_string()).collect();
-    if others.is_empty() {
-        return;
-    }
-    let others = others.join(", ");
-    all.push(match reports.is_empty() {
-        true => Parsed::unreadable(format_args!(
-            "{origin}: an envelope with {others}: no report"
-        )),
-        false => {
-            let text = format!("{origin}: the envelope also has {others}, not read");
-            Parsed::Message(Message::Warning(text))
-        }
-    });
 }
 
 fn parse_bytes(origin: &str, bytes: &[u8], all: &mut Vec<Parsed>) {
     if let Some(items) = import::envelope_items(bytes) {
         return parse_envelope(origin, items, all);
     }
-    if import::detect(bytes).is_some() {
-        match import::read(bytes) {
-            Ok(readings) => all.extend(
-                readings
-                    .into_iter()
-                    .map(|reading| Parsed::of(origin, Ok(reading))),
-            ),
-            Err(error) => all.push(Parsed::unreadable(format_args!("{origin}: {error}"))),
-        }
-        return;
+    match import::read(bytes) {
+        Ok(found) => all.extend(found.into_iter().map(|of| Parsed::of(origin, Ok(of)))),
+        Err(ImportError::Unknown) => match import::other_product(bytes) {
+            Some(other) => all.push(Parsed::unreadable(format_args!("{origin}: {other}"))),
+            None => all.extend(readings(bytes).map(|reading| Parsed::of(origin, reading))),
+        },
+        Err(error) => all.push(Parsed::unreadable(format_args!("{origin}: {error}"))),
     }
-    if let Some(other) = import::other_product(bytes) {
-        return all.push(Parsed::unreadable(format_args!("{origin}: {other}")));
-    }
-    all.extend(readings(bytes).map(|reading| Parsed::of(origin, reading)));
 }
 
 impl Parsed {

@@ -140,11 +140,8 @@ impl Job<'_> {
             stop.store(true, Ordering::SeqCst);
             written
         });
-        let short = self
-            .style
-            .sources
-            .as_ref()
-            .map(|sources| sources.too_short());
+        let sources = self.style.sources.as_ref();
+        let short = sources.map(|sources| sources.too_short());
         let refused = self.refused_source();
         printer.finish(
             written,

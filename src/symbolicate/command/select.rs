@@ -70,12 +70,7 @@ fn words() -> impl Iterator<Item = PossibleValue> {
 
 /// Returns true if the type that was asked for is that of a report.
 fn is_kind(asked: &str, word: &str) -> bool {
-    let is_stall = STALLS.contains(&asked);
-    word == if is_stall {
-        EventKind::Stall.as_str()
-    } else {
-        asked
-    }
+    asked == word || STALLS.contains(&asked) && word == EventKind::Stall.as_str()
 }
 
 /// Nanoseconds since the epoch; of a day the beginning, so many `days` later.

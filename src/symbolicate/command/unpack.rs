@@ -40,9 +40,9 @@ impl Packing {
         }
     }
 
-    /// The name of a file without the ending of a packing.
+    /// The name of a file without the ending of a packing, or one that Apple's devices add once a report was sent.
     pub fn bare_name(name: &str) -> &str {
-        let bare = [".gz", ".zst"].map(|ending| name.strip_suffix(ending));
+        let bare = [".gz", ".zst", ".beta", ".synced"].map(|ending| name.strip_suffix(ending));
         bare.into_iter().flatten().next().unwrap_or(name)
     }
 }

@@ -40,12 +40,11 @@ pub(super) fn in_order(of: &Symbolicated) -> Vec<(usize, Standing)> {
 fn standing(of: &Symbolicated, thread: &Thread, stack: &Stack) -> Standing {
     let name = thread.name.as_deref().unwrap_or("");
     let has = |wanted: Owner| each(stack).any(|f| owner(of, f.physical, f.frame) == wanted);
-    let is_idle = || paused(stack).is_some();
     match () {
         () if name.starts_with("wedjat") => Standing::Recorder,
         () if has(Owner::App) => Standing::InTheApp,
         () if has(Owner::Recorder) => Standing::Recorder,
-        () if is_idle() => Standing::Idle,
+        () if paused(stack).is_some() => Standing::Idle,
         () => Standing::Other,
     }
 }

@@ -9,9 +9,11 @@ use crate::report::{
     Damage, DamageKind, Event, EventKind, Found, Frame, Image, Reading, Report, Sample, StallEnd,
     Thread, Value, limits,
 };
+use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::keys::NUMBER;
 use crate::symbolicate::names::symbol_text as names;
 use crate::symbolicate::samples::{MOST_FRAMES, weight};
+use crate::symbolicate::system_paths::is_system;
 
 /// Threads and images of one report together.
 const PARTS: usize = 1 << 16;
@@ -112,6 +114,17 @@ impl ReportBuilder {
     pub fn listed_image(&self, index: u32) -> Option<&Image> {
         let listed = self.report.images.len().saturating_sub(self.unlisted.len());
         self.report.images[..listed].get(index as usize)
+    }
+
+    /// The file of the program: the first image that is neither a library nor the system's.
+    pub fn program(&self) -> Option<String> {
+        const LIBRARIES: [&str; 3] = [".so", ".dylib", ".framework/"];
+        let is_program = |image: &&Image| {
+            let is_library = LIBRARIES.iter().any(|part| image.name.contains(part));
+            !image.name.is_empty() && !is_library && !is_system(&image.name)
+        };
+        let program = self.report.images.iter().find(is_program)?;
+        Some(image_file_name(&program.name).to_owned())
     }
 
     /// The stacks of exceptions so far.

@@ -3,11 +3,6 @@
 //! MetricKit nests two levels a frame, far past the recursion that a general parser allows, and a
 //! report that was cut must still give its front: so this reader, into the report's own [`Value`].
 
-use std::fmt;
-
-use serde::Deserializer as _;
-use serde::de::Visitor;
-
 use crate::report::Value;
 
 /// Deeper nesting is refused: 1,000 nested frames of MetricKit.
@@ -205,20 +200,8 @@ impl JsonReader<'_> {
             .map_err(|_| "there should be a number")
     }
 
-    /// serde_json reads its escapes: as bytes, so that what is not UTF-8 and half surrogates stay in their place.
+    /// serde_json reads its escapes. A text that has wrong ones, or bytes that are not UTF-8, stays as it is written.
     fn text(&mut self) -> Result<String, &'static str> {
-        struct Lossy;
-        impl Visitor<'_> for Lossy {
-            type Value = String;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text")
-            }
-
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<String, E> {
-                Ok(String::from_utf8_lossy(bytes).into_owned())
-            }
-        }
         let rest = &self.bytes[self.at..];
         let mut is_escaped = true; // the first quotation mark opens it
         let end = rest.iter().position(|&c| {
@@ -227,9 +210,9 @@ impl JsonReader<'_> {
             ends
         });
         let end = end.ok_or("it ends here")?;
-        let text = serde_json::Deserializer::from_slice(&rest[..=end]).deserialize_bytes(Lossy);
         self.at += end + 1;
-        text.map_err(|_| "there is no such escape")
+        let text = serde_json::from_slice(&rest[..=end]);
+        Ok(text.unwrap_or_else(|_| String::from_utf8_lossy(&rest[1..end]).into_owned()))
     }
 }
 

@@ -12,9 +12,8 @@
 //! | `metrickit` | JSON with `callStackTree`, by itself or in a list of diagnostics |
 //! | `kscrash` | JSON with an object `crash`, beside `report`, `system` or `binary_images` |
 //! | `event_json` | JSON with `stacktrace` and its `frames`, in `exception` or `threads`; also in an envelope |
-//! | `plcrash` | the first seven bytes |
 //! | `crashlytics` | a line `# Crashlytics - …` |
-//! | `swift_backtrace` | `*** Signal N: Backtracing from`, `*** Program crashed:`, `Current stack trace:`, with a stack below; JSON of kind `crashReport` |
+//! | `swift_backtrace` | `*** Signal N: Backtracing from`, `*** Program crashed:`, `Current stack trace:`, with a stack below |
 //! | `core_dump` | `Stack trace of thread N:`, and below it `#0  0x… name (module + 0x…)` |
 //! | `first_throw` | `*** First throw call stack:`, and below it a parenthesis |
 //! | `printed_stack` | two lines in a row of `backtrace_symbols`, glog, absl, boost or Chromium |
@@ -47,7 +46,7 @@ use memchr::memmem;
 
 use self::apple::{call_tree, crash_text, ips, metrickit, stackshot};
 pub(crate) use self::events::envelope::{EnvelopeItem, items as envelope_items};
-use self::events::{kscrash, plcrash, sentry};
+use self::events::{kscrash, sentry};
 use self::json_fields::JsonFields;
 use self::plain_text::{LineNumbers, plain_lines};
 use self::recognize::cut;
@@ -73,8 +72,6 @@ pub enum Layout {
     KsCrash,
     /// A JSON event with `stacktrace` and `debug_meta`.
     Event,
-    /// PLCrashReporter's protocol buffer.
-    PlCrash,
     /// Crashlytics' text.
     Crashlytics,
     /// The backtraces that Swift's own runtime prints.
@@ -104,7 +101,6 @@ impl Layout {
             Layout::MetricKit => "metrickit",
             Layout::KsCrash => "kscrash",
             Layout::Event => "event_json",
-            Layout::PlCrash => "plcrash",
             Layout::Crashlytics => "crashlytics",
             Layout::Swift => "swift_backtrace",
             Layout::CoreDump => "core_dump",
@@ -164,14 +160,10 @@ impl std::error::Error for ImportError {}
 ///
 /// ```
 /// use wedjat::symbolicate::import::{Layout, detect};
-/// assert_eq!(detect(b"plcrash\x01"), Some(Layout::PlCrash));
 /// assert_eq!(detect(b"{\"bug_type\":\"309\"}\n{\"threads\":[]}"), Some(Layout::Ips));
 /// assert_eq!(detect(b"hello"), None);
 /// ```
 pub fn detect(bytes: &[u8]) -> Option<Layout> {
-    if bytes.starts_with(b"plcrash") {
-        return Some(Layout::PlCrash);
-    }
     let text = without_mark(bytes);
     match text.trim_ascii_start().first()? {
         // An array of two, as each section of a report of our own is.
@@ -202,10 +194,10 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, ImportError> {
     }
     let text = without_mark(bytes);
     let is_json = text.trim_ascii_start().starts_with(b"{") || detect_json(text).is_some();
-    let found = match layout {
-        Layout::PlCrash => plcrash::read(bytes).map(|reading| vec![reading]),
-        _ if is_json => read_json(bytes, text, layout),
-        _ => read_text(bytes, text, JsonFields::default()),
+    let found = if is_json {
+        read_json(bytes, text, layout)
+    } else {
+        read_text(bytes, text, JsonFields::default())
     };
     found.map_err(|(offset, what)| ImportError::Nothing {
         layout,
@@ -218,14 +210,17 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, ImportError> {
 fn read_text(file: &[u8], text: &[u8], header: JsonFields) -> Result<Vec<Reading>, JsonFault> {
     let start = text.as_ptr().addr().saturating_sub(file.as_ptr().addr());
     let before = file.get(..start).unwrap_or_default();
-    let above = before.iter().filter(|byte| **byte == b'\n').count();
+    let above = memchr::memchr_iter(b'\n', before).count();
+    let ends = memchr::memchr_iter(b'\n', text).map(|at| start + at + 1);
+    let starts: Vec<usize> = std::iter::once(start).chain(ends).collect();
     let text = String::from_utf8_lossy(text);
     let lines = plain_lines(&text);
     let (mut readings, mut header) = (Vec::new(), Some(header));
     for part in cut(&lines) {
         let own = lines[part.from..part.to].join("\n");
         let above = above + part.from;
-        let numbers = LineNumbers { file, above };
+        let starts = &starts[part.from..];
+        let numbers = LineNumbers { starts, above };
         let header = header.take().unwrap_or_default();
         readings.extend(match part.layout {
             Layout::CrashText => vec![crash_text::read(&own, header, numbers)],
@@ -247,10 +242,8 @@ fn read_text(file: &[u8], text: &[u8], header: JsonFields) -> Result<Vec<Reading
             break;
         }
     }
-    match readings.is_empty() {
-        true => Err((0, "there is no report")),
-        false => Ok(readings),
-    }
+    let found = Some(readings).filter(|readings| !readings.is_empty());
+    found.ok_or((0, "there is no report"))
 }
 
 /// Says that the last report is not the last of its file.
@@ -364,11 +357,8 @@ fn read_document(
         return Err((end, "there are no stacks"));
     }
     fields.keep("header", header);
-    let reading = match is_hang {
-        true => stackshot::read(fields),
-        false => ips::read(fields),
-    };
-    Ok((vec![reading], body.end, fault.or(body.damage)))
+    let read = if is_hang { stackshot::read } else { ips::read };
+    Ok((vec![read(fields)], body.end, fault.or(body.damage)))
 }
 
 /// Where the next line of JSON with `bug_type` begins.
@@ -401,7 +391,6 @@ fn reports(value: Value, layout: Layout) -> Vec<Reading> {
         (Layout::MetricKit, payload) => metrickit::read(payload),
         (Layout::Ips, body) => vec![ips::read(body)],
         (Layout::KsCrash, report) => vec![kscrash::read(report)],
-        (Layout::Swift, backtrace) => vec![swift::read_json(backtrace)],
         (_, event) => vec![sentry::read(event)],
     };
     match value {
@@ -416,17 +405,7 @@ fn reports(value: Value, layout: Layout) -> Vec<Reading> {
 
 /// The layout of the first document that is a report.
 fn detect_json(text: &[u8]) -> Option<Layout> {
-    const KEYS: [&str; 5] = [
-        "\"bug_type\"",
-        "\"callStack",
-        "\"crash\"",
-        "\"threads\"",
-        "\"stacktrace\"",
-    ];
-    let has = |key: &&str| memmem::find(text, key.as_bytes()).is_some();
-    if !text.trim_ascii_start().starts_with(b"{") && !text.trim_ascii_start().starts_with(b"[")
-        || !KEYS.iter().any(|key| has(&key))
-    {
+    if !text.trim_ascii_start().starts_with(b"{") && !text.trim_ascii_start().starts_with(b"[") {
         return None;
     }
     let mut at = 0;
@@ -452,15 +431,8 @@ fn value_layout(value: &Value) -> Option<Layout> {
     let get = |path: &str| JsonFields::get_in(entries, path);
     let is_map = |path: &str| matches!(get(path), Some(Value::Map(_)));
     let is_list = |path: &str| matches!(get(path), Some(Value::Array(_)));
-    let kind = match get("kind") {
-        Some(Value::Text(kind)) => kind.as_str(),
-        _ => "",
-    };
     if get("bug_type").is_some() || is_list("usedImages") && is_list("threads") {
         return Some(Layout::Ips);
-    }
-    if kind == "crashReport" && is_list("threads") {
-        return Some(Layout::Swift);
     }
     if metrickit::has_tree(&get) {
         return Some(Layout::MetricKit);

@@ -135,7 +135,7 @@ impl ReportBuilder {
                 }
                 value => JsonFields::of(value),
             };
-            let symbol = fields.text("symbol|symbol.name|symbol_name|function|method");
+            let symbol = fields.text("symbol|symbol_name|function|method");
             let (pc, image) = self.place(&mut fields);
             let offset = symbol_offset(&mut fields, pc);
             let symbol = symbol.unwrap_or_default();
@@ -269,7 +269,7 @@ fn symbol_offset(fields: &mut JsonFields, pc: u64) -> Option<u64> {
     if let Some(offset) = fields.get(OFFSET) {
         return unsigned(offset);
     }
-    const ADDRESSES: [&str; 4] = ["symbol_addr", "symbolAddress", "symbol.address", "offset"];
+    const ADDRESSES: [&str; 3] = ["symbol_addr", "symbolAddress", "offset"];
     let offset = ADDRESSES.iter().find_map(|key| {
         let value = unsigned(fields.get(key)?)?;
         match *key {
@@ -284,10 +284,8 @@ fn symbol_offset(fields: &mut JsonFields, pc: u64) -> Option<u64> {
 fn image_of(mut fields: JsonFields) -> Image {
     let path = fields.text("path");
     let name = fields.text("name|code_file");
-    let cpu = fields.unsigned("cpu_type|code_type.cpu_type").unwrap_or(0);
-    let subtype = fields
-        .unsigned("cpu_subtype|code_type.cpu_subtype")
-        .unwrap_or(0);
+    let cpu = fields.unsigned("cpu_type").unwrap_or(0);
+    let subtype = fields.unsigned("cpu_subtype").unwrap_or(0);
     let arch = values::mach_arch(cpu, subtype).map(str::to_owned);
     Image {
         name: path.or(name).unwrap_or_default(),

@@ -8,34 +8,45 @@ pub(super) type Line<'a> = Cow<'a, str>;
 /// The line that replaces a fence: empty for each reader, but the end of a report without a header.
 pub(super) const FENCE: &str = "\u{c}";
 
+/// What a line says of the report that it is in.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Sign {
+    /// The header of a report, or a label of it that comes once: the second begins another report.
+    Header(&'static str),
+    /// Something that only this layout has within a report.
+    Body,
+    /// A stack of a layout whose reports have one.
+    Stack,
+    /// A label that other texts have, too: the report is one if it has something else.
+    Label(&'static str),
+}
+
+/// The first line after `at` that is not empty, without spaces around.
+pub(super) fn below<'a>(lines: &'a [Line], at: usize) -> &'a str {
+    let mut below = lines.iter().skip(at + 1).take(8).map(|line| line.trim());
+    below.find(|line| !line.is_empty()).unwrap_or("")
+}
+
 /// Longest prefix of a line.
 const PREFIX: usize = 160;
 
-/// The places of a text's lines in the file.
+/// The places of a report's lines in the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LineNumbers<'a> {
-    pub file: &'a [u8],
-    /// Count of lines of the file before the text.
+    /// Where each line begins, in bytes, from the report's first to the text's last.
+    pub starts: &'a [usize],
+    /// Count of lines of the file before the report.
     pub above: usize,
 }
 
 impl LineNumbers<'_> {
-    /// The numbers in the file of lines of the text, and where they begin there, in bytes. The numbers given are in
-    /// order, and the first line's is 1.
-    pub fn places(&self, numbers: Vec<usize>) -> impl Iterator<Item = (usize, usize)> {
-        let ends = self.file.iter().enumerate();
-        let ends = ends.filter(|(_, byte)| **byte == b'\n');
-        let starts = std::iter::once(0).chain(ends.map(|(at, _)| at + 1));
-        let mut starts = (1..).zip(starts);
-        let mut last = (1, 0);
-        numbers.into_iter().map(move |number| {
-            let number = self.above + number;
-            while last.0 < number {
-                let Some(next) = starts.next() else { break };
-                last = next;
-            }
-            (number, last.1)
-        })
+    /// The number in the file of a line of the report, and where it begins there. The first line's number is 1.
+    pub fn place(&self, number: usize) -> (usize, usize) {
+        let start = self.starts.get(number - 1).or(self.starts.last());
+        (
+            self.above.saturating_add(number),
+            start.copied().unwrap_or(0),
+        )
     }
 }
 
@@ -61,10 +72,7 @@ pub(super) fn plain_lines(text: &str) -> Vec<Line<'_>> {
 /// A line without colours, and without the marks of a quotation.
 fn unquoted(line: &str) -> Line<'_> {
     let line = line.strip_suffix('\r').unwrap_or(line);
-    let mut line = match line.contains('\x1b') {
-        true => Cow::Owned(without_colours(line)),
-        false => Cow::Borrowed(line),
-    };
+    let mut line = without_colours(line);
     while let Some(rest) = line.trim_start().strip_prefix('>')
         && (rest.is_empty() || rest.starts_with([' ', '>', '`']))
     {
@@ -83,7 +91,7 @@ fn unquoted(line: &str) -> Line<'_> {
 fn prefix_at(lines: &[Line], at: usize) -> Option<String> {
     #[rustfmt::skip]
     const MARKS: [&str; 9] = [
-        "*** Signal ", "*** Program crashed: ", "*** Swift runtime failure: ", "💣 ", "Current stack trace:",
+        "*** Signal ", "*** Program crashed: ", "*** Swift ", "💣 ", "Current stack trace:",
         "*** First throw call stack:", "Analysis of sampling ", "# Crashlytics - ", "Stack trace of thread ",
     ];
     #[rustfmt::skip]
@@ -132,7 +140,10 @@ fn prefix_len(line: &str, prefix: &str) -> usize {
 }
 
 /// Without the sequences by which terminals colour and clear lines: `ESC [ … letter`.
-fn without_colours(line: &str) -> String {
+fn without_colours(line: &str) -> Line<'_> {
+    if !line.contains('\x1b') {
+        return Cow::Borrowed(line);
+    }
     let mut plain = String::with_capacity(line.len());
     let mut rest = line;
     while let Some((front, after)) = rest.split_once('\x1b') {
@@ -146,7 +157,7 @@ fn without_colours(line: &str) -> String {
         };
     }
     plain.push_str(rest);
-    plain
+    Cow::Owned(plain)
 }
 
 #[cfg(test)]

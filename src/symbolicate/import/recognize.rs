@@ -2,22 +2,9 @@
 
 use super::Layout;
 use super::apple::{call_tree, crash_text};
-use super::plain_text::{FENCE, Line};
+use super::plain_text::{FENCE, Line, Sign};
 use super::stacks::{core_dump, crashlytics, first_throw, printed};
 use super::swift;
-
-/// What a line says of the report that it is in.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Sign {
-    /// The header of a report, or a label of it that comes once: the second begins another report.
-    Header(&'static str),
-    /// Something that only this layout has within a report.
-    Body,
-    /// A stack of a layout whose reports have one.
-    Stack,
-    /// A label that other texts have, too: the report is one if it has something else.
-    Label(&'static str),
-}
 
 /// Labels in front of a header that are of its report.
 const LABELS_BEFORE: usize = 32;
@@ -64,13 +51,11 @@ pub(super) fn cut(lines: &[Line]) -> Vec<Part> {
         {
             open.is_closed = true;
         }
-        let signs = TEXTS
-            .iter()
-            .filter_map(|(layout, sign)| Some((*layout, sign(lines, at)?)));
-        for (layout, sign) in signs {
-            if parts.last_mut().is_some_and(|open| open.has(layout, sign)) {
-                break;
-            }
+        let mut texts = TEXTS.iter();
+        if let Some((layout, sign)) =
+            texts.find_map(|(layout, sign)| Some((*layout, sign(lines, at)?)))
+            && parts.last_mut().is_none_or(|open| !open.has(layout, sign))
+        {
             parts.pop_if(|open| !open.is_report);
             // Lines in front of the first stack without a header are of it: labels, and the message of a death.
             let is_headed = !matches!(sign, Sign::Body | Sign::Stack) && layout != Layout::Swift;
@@ -85,7 +70,6 @@ pub(super) fn cut(lines: &[Line]) -> Vec<Part> {
                 before.to = before.to.min(from);
             }
             parts.push(Part::new(layout, sign, from));
-            break;
         }
         if let Some(open) = parts.last_mut().filter(|open| !open.is_closed) {
             open.to = at + 1;
@@ -157,10 +141,4 @@ fn ips_header(lines: &[Line], at: usize) -> Option<Sign> {
     let above = lines[..at].iter().rev().map(|line| line.trim()).take(8);
     let mut above = above.filter(|line| !line.is_empty() && !line.starts_with("---"));
     (above.next() != Some("Full Report")).then_some(Sign::Header("bug_type"))
-}
-
-/// The first line after `at` that is not empty, without spaces around.
-pub(super) fn below<'a>(lines: &'a [Line], at: usize) -> &'a str {
-    let mut below = lines.iter().skip(at + 1).take(8).map(|line| line.trim());
-    below.find(|line| !line.is_empty()).unwrap_or("")
 }

@@ -3,10 +3,11 @@
 use super::json_fields::JsonFields;
 use super::values;
 use crate::report::{Image, Value};
+use crate::symbolicate::keys::SYMBOL_OFFSET;
 use crate::symbolicate::names::symbol_text::{self as names, is_address};
 
 /// A line of a stack.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Line<'a> {
     pub image: &'a str,
     pub pc: u64,
@@ -25,6 +26,28 @@ impl<'a> Line<'a> {
     /// The function's name, where the symbol is one.
     pub fn name(&self) -> Option<&'a str> {
         names::function(self.symbol?, self.offset)
+    }
+
+    /// The same under the keys by which frames are read.
+    pub fn fields(self) -> JsonFields {
+        let offset = self.offset.filter(|_| self.name().is_some());
+        let mut fields = self.source;
+        let numbers = [
+            ("instruction_addr", Some(self.pc)),
+            ("object_addr", self.base),
+            (SYMBOL_OFFSET, offset),
+        ];
+        for (key, number) in numbers {
+            number
+                .into_iter()
+                .for_each(|number| fields.push(key, Value::Unsigned(number)));
+        }
+        for (key, text) in [("image", self.image), ("symbol", self.symbol.unwrap_or(""))] {
+            if !text.is_empty() {
+                fields.push(key, Value::Text(text.to_owned()));
+            }
+        }
+        fields
     }
 }
 

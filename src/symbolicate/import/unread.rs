@@ -35,7 +35,7 @@ pub(crate) fn other_product(bytes: &[u8]) -> Option<OtherProduct> {
     const NAMED: &str = "it names its frames itself: read it as it is";
     // All marks of a row are there.
     #[rustfmt::skip]
-    const PRODUCTS: [(&[&[u8]], &str, &str); 19] = [
+    const PRODUCTS: [(&[&[u8]], &str, &str); 20] = [
         (&[b"*** *** *** ***", b"Build fingerprint:"], "a tombstone of Android", "symbolicate it with `ndk-stack`"),
         (&[b"----- pid ", b"Cmd line:"], "a trace of Android (ANR)", "symbolicate it with `ndk-stack`"),
         (&[b"==ERROR: "], "the report of a sanitizer", "set `symbolizer_path` for the sanitizer, or use `asan_symbolize.py`"),
@@ -54,12 +54,14 @@ pub(crate) fn other_product(bytes: &[u8]) -> Option<OtherProduct> {
         (&[b"panic(cpu ", b"aller 0x"], "the report of a kernel panic", "open it on the Mac or iPhone that it is of"),
         (&[b"\"stacktrace\"", b"\"errorClass\""], "an event of Bugsnag", ADDRESSES),
         (&[b"\"stacktrace\"", b"\"error_class\""], "an event of Bugsnag", ADDRESSES),
+        (&[b"\"crashReport\"", b"\"faultAddress\""], "a backtrace of Swift as JSON", "set `SWIFT_BACKTRACE=format=text`, which is read"),
         (&[b"\"panicString\""], "the report of a kernel panic", "open it on the Mac or iPhone that it is of"),
     ];
     // The first bytes, and where they are.
     #[rustfmt::skip]
-    const MAGICS: [(usize, &[u8], &str, &str); 3] = [
+    const MAGICS: [(usize, &[u8], &str, &str); 4] = [
         (0, b"MDMP", "a minidump", "symbolicate it with `minidump-stackwalk`"),
+        (0, b"plcrash", "a report of PLCrashReporter", "make text of it with `plcrashutil convert --format=iphone`, which is read"),
         (0, b"PK\x03\x04", "a ZIP archive", "unpack it first"),
         (257, b"ustar", "a tar archive", "unpack it first"),
     ];

@@ -14,10 +14,10 @@ pub(super) fn number(text: &str) -> Option<u64> {
 /// The address that a word is: hexadecimal digits after `0x`, or as many of them as an address has.
 pub(super) fn address(word: &str) -> Option<u64> {
     let is_bare = word.len() >= 16 && word.bytes().all(|c| c.is_ascii_hexdigit());
-    let digits = match is_bare {
-        true => word,
-        false => word.strip_prefix("0x").or(word.strip_prefix("0X"))?,
-    };
+    let bare = Some(word).filter(|_| is_bare);
+    let digits = bare
+        .or(word.strip_prefix("0x"))
+        .or(word.strip_prefix("0X"))?;
     u64::from_str_radix(digits, 16).ok()
 }
 

@@ -14,7 +14,7 @@ fn arrays_of_payloads_within_one_another_are_passed_over() {
     fs::write(&path, "[".repeat(1000) + payload + &"]".repeat(1000)).unwrap();
     let ran = symbolicate([&path]);
     assert_eq!(ran.code, Some(3), "{}", ran.err);
-    assert!(ran.err.contains("there is no diagnostic"), "{}", ran.err);
+    assert!(ran.err.contains("no layout that is read"), "{}", ran.err);
     fs::write(&path, format!("[[], {payload}, [{payload}], {payload}]")).unwrap();
     let ran = symbolicate([&path]);
     assert_eq!(ran.out.matches("Event: ").count(), 2);
@@ -58,12 +58,9 @@ fn names_that_no_compiler_writes_are_printed_and_grouped_as_they_are() {
 
 #[test]
 fn threads_and_images_have_a_bound_and_the_rest_is_counted() {
-    let plcrash = |part: &[u8]| [b"plcrash\x01", &part.repeat(100_000)[..]].concat();
     let threads = "Thread 1:\n0 a 0x1 b + 1\n\n".repeat(99_999);
     let images = "0x1000 - 0x1fff a arm64 <> /a\n".repeat(100_000);
     for (bytes, unlisted) in [
-        (plcrash(b"\x1a\0"), 0),
-        (plcrash(b"\x22\0"), 0),
         // The image that its frames name, and no list has.
         (
             format!("Process: a\nThread 0:\n\n{threads}").into_bytes(),

@@ -17,8 +17,7 @@ use crate::symbolicate::frame::{Awaiting, PhysicalFrame, SourceFrame, Stack, ima
 
 impl TextPage<'_> {
     pub(super) fn thread(&mut self, index: usize, thread: &Thread, stack: &Stack) {
-        let folded = self.folded(index, stack);
-        let index = number(thread, index);
+        let number = number(thread, index);
         let about: Vec<String> = about(thread).collect();
         let about = if about.is_empty() {
             String::new()
@@ -27,14 +26,14 @@ impl TextPage<'_> {
         };
         let name = thread.name.as_deref().unwrap_or("");
         if !name.is_empty() || !about.is_empty() {
-            let line = format!("Thread {index} name:  {name}{about}");
+            let line = format!("Thread {number} name:  {name}{about}");
             self.line(&plain(line.trim_end()));
         }
         let crashed = if thread.crashed { " Crashed" } else { "" };
-        let title = format!("Thread {index}{crashed}:");
+        let title = format!("Thread {number}{crashed}:");
         let title = self.style.paint(Paint::new().bold(), &title);
         self.line(&title);
-        self.frames(stack, folded);
+        self.frames(stack, self.folded(index, stack));
         self.cut(thread.end_word());
         self.line("");
     }

@@ -50,7 +50,7 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use super::labelled_text::LabelledText;
+use super::labelled_text::{LabelledText, NO_FRAME};
 use super::tree_lines::{
     counted, looks_like_a_node, sample_node, sample_thread, spindump_node, spindump_thread,
     waits_for,
@@ -58,8 +58,7 @@ use super::tree_lines::{
 use crate::report::{EventKind, Reading, Thread, Value};
 use crate::symbolicate::import::builder::{ReportBuilder, SampleNode, SampleTree};
 use crate::symbolicate::import::json_fields::JsonFields;
-use crate::symbolicate::import::plain_text::{Line, LineNumbers};
-use crate::symbolicate::import::recognize::Sign;
+use crate::symbolicate::import::plain_text::{Line, LineNumbers, Sign};
 use crate::symbolicate::import::stack_lines::image_line;
 use crate::symbolicate::import::{Layout, values};
 use crate::symbolicate::names::symbol_text as names;
@@ -111,12 +110,7 @@ pub fn read(text: &str, header: JsonFields, lines: LineNumbers<'_>, layout: Layo
             tree.spindump_line(line, number)
         }
     }
-    let place = if is_sample {
-        "in the call graph"
-    } else {
-        "in a tree of stacks"
-    };
-    tree.page.note_unread(&mut builder, lines, place);
+    tree.page.note_unread(&mut builder, lines);
     tree.page.head(&mut builder, header);
     // Samples of a call graph have no times, only counts.
     let mut interval = 0;
@@ -229,9 +223,9 @@ impl CallTree {
                 }
                 Some((column, count, what)) => match sample_node(count, what) {
                     Some(node) => self.node(column, node),
-                    None => self.page.unread.push(number),
+                    None => self.page.unread.push((number, NO_FRAME)),
                 },
-                None => self.page.unread.push(number),
+                None => self.page.unread.push((number, NO_FRAME)),
             }
         } else if !trimmed.is_empty() && image_line(trimmed).is_none() {
             self.keep(line);
@@ -293,7 +287,7 @@ impl CallTree {
         {
             *self.waits.entry((thread.id, reason)).or_default() += count;
         } else if is_in_stacks && looks_like_a_node(trimmed) {
-            self.page.unread.push(number);
+            self.page.unread.push((number, NO_FRAME));
         } else {
             self.keep(line);
         }
@@ -399,13 +393,13 @@ mod tests {
     proptest! {
         #[test]
         fn no_call_graph_makes_it_panic(text in "(Analysis of sampling a|Call graph:|[ +!:|]{0,9}[0-9]{1,3} (Thread_[0-9é]{0,3}:?|[a-z?]{0,4}  \\(in a\\) \\+ 1  \\[0x[0-9a-f,]{0,4}\\]?)|0x[0-9a-f]{0,3} - 0x[0-9a-f]{0,3} [+a-zé<>() /]{0,9}|\n){0,20}") {
-            let lines = LineNumbers { file: text.as_bytes(), above: 0 };
+            let lines = LineNumbers { starts: &[0], above: 0 };
             let _ = read(&text, JsonFields::default(), lines, Layout::Sample);
         }
 
         #[test]
         fn no_spindump_makes_it_panic(text in "(Process: a \\[[0-9]{0,3}\\]|Thread 0x[0-9a-f]{0,3}( DispatchQueue \"[a-z]{0,3}\"?)?| {0,9}[0-9]{1,3} {1,2}[a-z?]{0,4}( \\+ 1)? ?(\\(a \\+ 1\\))? \\[0x[0-9a-f]{0,4}\\]( [0-9]-[0-9])?|Binary Images:|Steps: [0-9]{1,3} \\([0-9a-z é]{0,6}|0x[0-9a-f]{0,3} - 0x[0-9a-f]{0,3} [+a-zé<>() /]{0,9}|\n){0,20}") {
-            let lines = LineNumbers { file: text.as_bytes(), above: 0 };
+            let lines = LineNumbers { starts: &[0], above: 0 };
             let _ = read(&text, JsonFields::default(), lines, Layout::Spindump);
         }
     }

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::labelled_text::LabelledText;
+use super::labelled_text::{LabelledText, NO_FRAME};
 use super::titles::{
     ExceptionStack, TextSection, ThreadTitleKind, known_label, thread_title, title,
 };
 use crate::report::{DamageKind, EventKind, Image, Reading, Thread, Value};
 use crate::symbolicate::import::builder::{ReportBuilder, frame, numbered};
 use crate::symbolicate::import::json_fields::{JsonFields, keep_frames};
-use crate::symbolicate::import::plain_text::{Line as TextLine, LineNumbers};
-use crate::symbolicate::import::recognize::{Sign, below};
+use crate::symbolicate::import::plain_text::{Line as TextLine, LineNumbers, Sign, below};
 use crate::symbolicate::import::stack_lines::{Line, image_line, stack_line};
 use crate::symbolicate::import::{Layout, values};
 use crate::symbolicate::keys::SYMBOL_OFFSET;
@@ -34,10 +33,12 @@ pub fn sign(lines: &[TextLine], at: usize) -> Option<Sign> {
             });
         }
         let is_pair = after > key && after <= key + 5;
-        return is_pair.then(|| match has_exception(lines, at) {
-            true => Sign::Header(name),
-            false => Sign::Label(name),
-        });
+        let sign = if has_exception(lines, at) {
+            Sign::Header
+        } else {
+            Sign::Label
+        };
+        return is_pair.then(|| sign(name));
     }
     // Swift's own frames have no image in front.
     let has_image = |found: Line<'_>| !found.image.is_empty() && !found.image.starts_with('[');
@@ -90,7 +91,7 @@ pub fn read(text: &str, header: JsonFields, lines: LineNumbers<'_>) -> Reading {
         crash.line(line, at + 1, next.unwrap_or(&"").trim());
     }
     let mut page = std::mem::take(&mut crash.page);
-    page.note_unread(&mut builder, lines, "among frames");
+    page.note_unread(&mut builder, lines);
     let had_images = !crash.images.is_empty();
     crash.stacks(&mut builder);
     page.head(&mut builder, header);
@@ -98,7 +99,7 @@ pub fn read(text: &str, header: JsonFields, lines: LineNumbers<'_>) -> Reading {
     if !had_images {
         builder.damage(
             DamageKind::Cut,
-            lines.file.len(),
+            lines.place(usize::MAX).1,
             "the list `Binary Images:` is missing: without its UUIDs no debug file can be told for certain",
         );
     }
@@ -143,6 +144,10 @@ struct CrashText {
     /// Messages of traps.
     trapped: Option<String>,
 }
+
+/// What is said of a thread's title with words that are not known.
+const UNKNOWN_MARK: &str =
+    "is a thread's title with a mark that is not known: the thread is read, the mark is not";
 
 type FrameFields = Vec<(usize, JsonFields)>;
 
@@ -219,7 +224,7 @@ impl CrashText {
         } else {
             // A frame has a number in front; other lines are remarks.
             if trimmed.starts_with(|c: char| c.is_ascii_digit()) {
-                self.page.unread.push(number);
+                self.page.unread.push((number, NO_FRAME));
             }
             self.page.keep(line);
         }
@@ -250,7 +255,7 @@ impl CrashText {
                 unknown,
             } => {
                 if !unknown.is_empty() {
-                    self.page.unread_titles.push(number);
+                    self.page.unread.push((number, UNKNOWN_MARK));
                 }
                 let at = self.fresh(title.number);
                 let thread = &mut self.threads[at];
@@ -462,7 +467,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_it_panic(text in "(Thread [0-9]{0,3}( name| Crashed)?:|[0-9]{1,2} +[a-z?]{0,4} +0x[0-9a-f]{0,4} ?[+a-z0-9() ]{0,9}|Binary Images:|Termination Reason: [A-Z]{1,3}|Application Specific (Information|Backtrace 0):|0x[0-9a-f]{0,3} - 0x[0-9a-f]{0,3} [+a-zé<>() /]{0,9}|\n|[A-Za-zé: (]{0,9}){0,20}") {
-            let lines = LineNumbers { file: text.as_bytes(), above: 0 };
+            let lines = LineNumbers { starts: &[0], above: 0 };
             let _ = read(&text, JsonFields::default(), lines);
         }
     }

@@ -20,6 +20,9 @@ const HEAD: HeadPaths = HeadPaths {
     ..HeadPaths::NONE
 };
 
+/// What is said of a line that should have been a frame.
+pub(super) const NO_FRAME: &str = "stands among frames but is not a frame: it is left out";
+
 /// The labels and lines of a text that belong to no stack.
 #[derive(Default)]
 pub(super) struct LabelledText {
@@ -31,10 +34,8 @@ pub(super) struct LabelledText {
     pub message: Vec<String>,
     /// Lines that say why the system ended the app.
     pub reason: Vec<String>,
-    /// Numbers of lines that should be frames.
-    pub unread: Vec<usize>,
-    /// Numbers of titles of threads with words that are not known.
-    pub unread_titles: Vec<usize>,
+    /// Numbers of lines that are not read as they should be, and why.
+    pub unread: Vec<(usize, &'static str)>,
 }
 
 impl LabelledText {
@@ -54,23 +55,11 @@ impl LabelledText {
         self.kept += line.len();
     }
 
-    /// Tells of the lines that stand among frames, `place`, and are none.
-    pub fn note_unread(
-        &mut self,
-        builder: &mut ReportBuilder,
-        lines: LineNumbers<'_>,
-        place: &str,
-    ) {
-        for (number, offset) in lines.places(std::mem::take(&mut self.unread)) {
-            let message =
-                format!("line {number} stands {place} but is not a frame: it is left out");
-            builder.damage(DamageKind::Section, offset, &message);
-        }
-        for (number, offset) in lines.places(std::mem::take(&mut self.unread_titles)) {
-            let message = format!(
-                "line {number} is a thread's title with a mark that is not known: the thread is read, the mark is not"
-            );
-            builder.damage(DamageKind::Section, offset, &message);
+    /// Tells of the lines that are not read.
+    pub fn note_unread(&mut self, builder: &mut ReportBuilder, lines: LineNumbers<'_>) {
+        for (number, why) in self.unread.drain(..) {
+            let (number, offset) = lines.place(number);
+            builder.damage(DamageKind::Section, offset, &format!("line {number} {why}"));
         }
     }
 

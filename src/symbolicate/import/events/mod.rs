@@ -2,5 +2,4 @@
 
 pub mod envelope;
 pub mod kscrash;
-pub mod plcrash;
 pub mod sentry;

@@ -2,13 +2,11 @@
 //! `stacktrace.frames` (outermost first) and `registers`, images in `debug_meta`, the rest in
 //! `contexts`.
 
-use crate::report::{EventKind, Image, Reading, Thread, Value};
-use crate::symbolicate::frame::image_file_name;
+use crate::report::{EventKind, Reading, Thread, Value};
 use crate::symbolicate::import::Layout;
 use crate::symbolicate::import::builder::ReportBuilder;
 use crate::symbolicate::import::json_fields::{JsonFields, unsigned};
 use crate::symbolicate::import::paths::{HeadPaths, ThreadPaths, joined, registers};
-use crate::symbolicate::system_paths::is_system;
 
 const HEAD: HeadPaths = HeadPaths {
     id: "event_id",
@@ -125,14 +123,7 @@ fn name(builder: &mut ReportBuilder, event: &mut JsonFields) {
     let parts = release
         .as_deref()
         .and_then(|release| release.rsplit_once('@'));
-    let is_program = |image: &&Image| {
-        let name = image.name.as_str();
-        let is_library =
-            name.ends_with(".dylib") || name.contains(".framework/") || name.contains(".so");
-        name.contains('/') && !is_library && !is_system(name)
-    };
-    let program = builder.report.images.iter().find(is_program);
-    let program = program.map(|image| image_file_name(&image.name).to_owned());
+    let program = builder.program();
     let app = &mut builder.report.head.app;
     if app.name.is_empty() {
         let front = parts.map(|(name, _)| name.to_owned());

@@ -18,8 +18,7 @@ use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::import::builder::{ReportBuilder, frame, numbered};
 use crate::symbolicate::import::json_fields::JsonFields;
 use crate::symbolicate::import::paths::HeadPaths;
-use crate::symbolicate::import::plain_text::Line;
-use crate::symbolicate::import::recognize::{Sign, below};
+use crate::symbolicate::import::plain_text::{Line, Sign, below};
 use crate::symbolicate::import::{Layout, values};
 use crate::symbolicate::names::symbol_text as names;
 

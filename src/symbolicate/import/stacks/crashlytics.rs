@@ -15,14 +15,12 @@
 //! ```
 
 use crate::report::{EventKind, Reading, Thread, Value, limits};
-use crate::symbolicate::import::builder::{ReportBuilder, frame};
-use crate::symbolicate::import::json_fields::{JsonFields, keep_frames};
+use crate::symbolicate::import::builder::ReportBuilder;
+use crate::symbolicate::import::json_fields::JsonFields;
 use crate::symbolicate::import::paths::HeadPaths;
-use crate::symbolicate::import::plain_text::Line as TextLine;
-use crate::symbolicate::import::recognize::Sign;
+use crate::symbolicate::import::plain_text::{Line as TextLine, Sign};
 use crate::symbolicate::import::stack_lines::{Line, stack_line};
 use crate::symbolicate::import::{Layout, values};
-use crate::symbolicate::keys::SYMBOL_OFFSET;
 
 const HEAD: HeadPaths = HeadPaths {
     id: "Issue ID|Issue",
@@ -40,13 +38,8 @@ pub fn sign(lines: &[TextLine], at: usize) -> Option<Sign> {
     lines[at].starts_with(FIRST).then_some(Sign::Header(FIRST))
 }
 
-/// The stack of one thread.
-#[derive(Default)]
-struct CrashlyticsThread {
-    thread: Thread,
-    left: Vec<(usize, JsonFields)>,
-    is_exception: bool,
-}
+/// A thread, its frames, and true if they are an exception's.
+type CrashlyticsThread = (Thread, Vec<Value>, bool);
 
 pub fn read(text: &str) -> Reading {
     let mut builder = ReportBuilder::default();
@@ -65,8 +58,10 @@ pub fn read(text: &str) -> Reading {
             if let Some(title) = title.take() {
                 threads.push(begin(&mut builder, title));
             }
-            if let Some(of) = threads.last_mut() {
-                put(&mut builder, of, found);
+            if let Some((_, frames, _)) = threads.last_mut() {
+                // Of old ones they are addresses, of images that nothing tells the base of.
+                let base = found.base.filter(|_| found.pc >= limits::IMAGE_BYTES);
+                frames.push(Line { base, ..found }.fields().into_raw());
             }
         } else if line.starts_with("EXC_") || line.starts_with("SIG") {
             exception(&mut builder, line);
@@ -93,10 +88,9 @@ pub fn read(text: &str) -> Reading {
     builder.head(&mut labels, &HEAD);
     let app = &mut builder.report.head.app;
     app.name = app.name.rsplit('.').next().unwrap_or("").to_owned();
-    for of in threads {
-        let mut thread = of.thread;
-        keep_frames(&mut thread, of.left);
-        if of.is_exception {
+    for (mut thread, frames, is_exception) in threads {
+        builder.put_frames(&mut thread, frames);
+        if is_exception {
             builder.last_exception(thread)
         } else {
             builder.thread(thread)
@@ -124,16 +118,13 @@ fn begin(builder: &mut ReportBuilder, title: &str) -> CrashlyticsThread {
         event.name = Some(thrown.to_owned());
     }
     let crashed = name.strip_prefix("Crashed: ");
-    CrashlyticsThread {
-        thread: Thread {
-            main: name.ends_with("com.apple.main-thread"),
-            crashed: crashed.is_some(),
-            name: Some(crashed.unwrap_or(name).to_owned()),
-            ..Thread::default()
-        },
-        is_exception: thrown.is_some(),
-        ..CrashlyticsThread::default()
-    }
+    let thread = Thread {
+        main: name.ends_with("com.apple.main-thread"),
+        crashed: crashed.is_some(),
+        name: Some(crashed.unwrap_or(name).to_owned()),
+        ..Thread::default()
+    };
+    (thread, Vec::new(), thrown.is_some())
 }
 
 /// `EXC_BAD_ACCESS KERN_INVALID_ADDRESS 0x0000000000000010`
@@ -148,19 +139,4 @@ fn exception(builder: &mut ReportBuilder, line: &str) {
         signal.address = address;
     }
     builder.event().name.get_or_insert_with(|| name.to_owned());
-}
-
-fn put(builder: &mut ReportBuilder, of: &mut CrashlyticsThread, line: Line<'_>) {
-    let name = line.name().map(str::to_owned);
-    // Of old ones they are addresses, of images that nothing tells the base of.
-    let base = line.base.filter(|_| line.pc >= limits::IMAGE_BYTES);
-    let image = builder.unlisted_image(line.image, base);
-    let mut fields = line.source;
-    if let Some(offset) = line.offset
-        && name.is_some()
-    {
-        fields.push(SYMBOL_OFFSET, Value::Unsigned(offset));
-    }
-    of.left.push((of.thread.frames.len(), fields));
-    of.thread.frames.push(frame(line.pc, Some(image), name));
 }

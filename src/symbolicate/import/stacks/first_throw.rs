@@ -7,8 +7,7 @@ use crate::symbolicate::import::apple::crash_text::stack_in_words;
 use crate::symbolicate::import::apple::exception::thrown_name;
 use crate::symbolicate::import::builder::ReportBuilder;
 use crate::symbolicate::import::json_fields::JsonFields;
-use crate::symbolicate::import::plain_text::Line;
-use crate::symbolicate::import::recognize::{Sign, below};
+use crate::symbolicate::import::plain_text::{Line, Sign, below};
 
 const TITLE: &str = "*** First throw call stack:";
 const MESSAGE: &str = "*** Terminating app due to uncaught exception ";

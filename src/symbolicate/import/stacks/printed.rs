@@ -1,19 +1,17 @@
 //! Stacks that a program prints by a library: lines of `backtrace_symbols`, glog, absl, boost and Chromium.
 
 use crate::report::{EventKind, Reading, Thread, Value};
-use crate::symbolicate::import::builder::{ReportBuilder, frame};
-use crate::symbolicate::import::json_fields::{JsonFields, keep_frames};
-use crate::symbolicate::import::plain_text::Line;
-use crate::symbolicate::import::recognize::Sign;
+use crate::symbolicate::import::builder::ReportBuilder;
+use crate::symbolicate::import::json_fields::JsonFields;
+use crate::symbolicate::import::plain_text::{Line as TextLine, Sign};
+use crate::symbolicate::import::stack_lines::Line;
 use crate::symbolicate::import::{Layout, values};
-use crate::symbolicate::keys::SYMBOL_OFFSET;
-use crate::symbolicate::names::symbol_text as names;
 
 /// Lines in front of a stack in which its signal is looked for.
 const LINES_BEFORE: usize = 8;
 
 /// What a line says of such a stack: two frames, one after the other, begin it.
-pub fn sign(lines: &[Line], at: usize) -> Option<Sign> {
+pub fn sign(lines: &[TextLine], at: usize) -> Option<Sign> {
     let is_frame = |at: usize| {
         lines
             .get(at)
@@ -26,9 +24,6 @@ pub fn sign(lines: &[Line], at: usize) -> Option<Sign> {
     (is_first && is_frame(at + 1)).then_some(Sign::Stack)
 }
 
-/// A frame: its address, the function, the image, and the offset in the function; without one, in the image.
-type PrintedFrame<'a> = (u64, &'a str, &'a str, Option<u64>);
-
 /// Reads a line:
 ///
 /// | library | line |
@@ -38,15 +33,13 @@ type PrintedFrame<'a> = (u64, &'a str, &'a str, Option<u64>);
 /// | absl | `PC: @     0x55d6c0a0111d         64  till_open`: the frame's size before the name |
 /// | Chromium | `#0 0x55d6c0a0111d till_open`, `#0 0x55d6c0a0111d (/usr/bin/kiosk+0x111c)` |
 /// | boost | ` 0# till_open in ./kiosk`, ` 0# 0x000055D6C0A0111D in ./kiosk` |
-fn printed_frame(line: &str) -> Option<PrintedFrame<'_>> {
+fn printed_frame(line: &str) -> Option<Line<'_>> {
     let line = line.trim();
     if let Some(rest) = line.trim_start_matches("PC: ").strip_prefix("@ ") {
         let (pc, rest) = pc_and_rest(rest)?;
         let is_size = |c: char| c.is_ascii_digit() || c == ' ';
-        let name = rest
-            .trim_start_matches(is_size)
-            .trim_start_matches("(unknown)");
-        return Some((pc, name.trim(), "", None));
+        let name = rest.trim_start_matches(is_size);
+        return Some(printed(pc, name.trim_start_matches("(unknown)"), "", ""));
     }
     if let Some(rest) = line.strip_prefix('#') {
         let (number, rest) = rest.split_once(' ')?;
@@ -55,32 +48,46 @@ fn printed_frame(line: &str) -> Option<PrintedFrame<'_>> {
             .strip_prefix('(')
             .and_then(|rest| rest.strip_suffix(')'));
         if let Some((image, offset)) = place.and_then(|place| place.rsplit_once('+')) {
-            return Some((pc, "", image, values::number(offset)));
+            return Some(printed(pc, "", image, offset));
         }
         // Those of debuggers and sanitizers, and systemd's.
         let is_other = rest.starts_with("in ") || rest.ends_with(')') && rest.contains(" + 0x");
-        return (!is_other).then_some((pc, rest, "", None));
+        return (!is_other).then(|| printed(pc, rest, "", ""));
     }
     if let Some((front, address)) = line.trim_end_matches(']').rsplit_once(" [") {
         let (image, place) = front.strip_suffix(')')?.rsplit_once('(')?;
         let (name, offset) = place.rsplit_once('+').unwrap_or((place, ""));
-        return Some((
-            values::address(address)?,
-            name,
-            image,
-            values::number(offset),
-        ));
+        return Some(printed(values::address(address)?, name, image, offset));
     }
     let (number, rest) = line.split_once("# ")?;
     number.parse::<u32>().ok()?;
-    if let Some((name, _)) = rest.rsplit_once(" at ") {
-        return Some((0, name, "", None));
+    let (name, image) = match rest.rsplit_once(" at ") {
+        Some((name, _)) => (name, ""),
+        None => rest.rsplit_once(" in ")?,
+    };
+    let pc = values::address(name);
+    Some(printed(
+        pc.unwrap_or(0),
+        if pc.is_some() { "" } else { name },
+        image,
+        "",
+    ))
+}
+
+/// The frame of a line; `offset` is that in the function, without one that in the image.
+fn printed<'a>(pc: u64, name: &'a str, image: &'a str, offset: &str) -> Line<'a> {
+    let offset = values::number(offset);
+    let base = offset.filter(|_| name.is_empty());
+    // Some print the offset of the call, one before the address.
+    let base = base.and_then(|offset| Some(pc.checked_sub(offset)? & !0xfff));
+    Line {
+        image,
+        pc,
+        base,
+        symbol: Some(name.trim()),
+        offset,
+        ..Line::default()
     }
-    let (name, image) = rest.rsplit_once(" in ")?;
-    Some(match values::address(name) {
-        Some(pc) => (pc, "", image, None),
-        None => (0, name, image, None),
-    })
 }
 
 fn pc_and_rest(text: &str) -> Option<(u64, &str)> {
@@ -89,13 +96,13 @@ fn pc_and_rest(text: &str) -> Option<(u64, &str)> {
     Some((values::address(word)?, rest.trim()))
 }
 
-pub fn read(text: &str, before: &[Line]) -> Reading {
+pub fn read(text: &str, before: &[TextLine]) -> Reading {
     let mut builder = ReportBuilder::default();
-    let (mut thread, mut left, mut rest) = (Thread::default(), Vec::new(), Vec::new());
+    let (mut frames, mut rest) = (Vec::new(), Vec::new());
     let before = before[before.len().saturating_sub(LINES_BEFORE)..].iter();
     let (mut told, mut message) = (None, None);
     for (at, line) in before.map(|line| &**line).chain(text.lines()).enumerate() {
-        let Some((pc, name, image, offset)) = printed_frame(line) else {
+        let Some(found) = printed_frame(line) else {
             if line.contains("SIG") || line.contains("Received signal ") {
                 told = Some((at, line));
             }
@@ -104,20 +111,10 @@ pub fn read(text: &str, before: &[Line]) -> Reading {
         };
         let is_near = |(told, _): &(usize, &str)| at - told <= LINES_BEFORE;
         message = message.or(told.filter(is_near).map(|(_, line)| line));
-        // Some print the offset of the call, one before the address.
-        let base = offset
-            .filter(|_| name.is_empty())
-            .and_then(|offset| pc.checked_sub(offset));
-        let base = base.map(|base| base & !0xfff);
-        let image = (!image.is_empty()).then(|| builder.unlisted_image(image, base));
-        let name = names::function(name, offset).map(str::to_owned);
-        if let Some(offset) = offset.filter(|_| name.is_some()) {
-            let offset = JsonFields::one(SYMBOL_OFFSET, Value::Unsigned(offset));
-            left.push((thread.frames.len(), offset));
-        }
-        thread.frames.push(frame(pc, image, name));
+        frames.push(found.fields().into_raw());
     }
-    keep_frames(&mut thread, left);
+    let mut thread = Thread::default();
+    builder.put_frames(&mut thread, frames);
     let event = builder.event();
     event.message = message.map(|line| line.trim().trim_matches(['*', ' ']).to_owned());
     let signal = event.message.as_deref().and_then(|line| {
@@ -128,17 +125,15 @@ pub fn read(text: &str, before: &[Line]) -> Reading {
             name => Some(values::signal_number(name)),
         }
     });
-    let signal = signal.filter(|number| *number > 0);
-    event.kind = EventKind::Other;
-    event
-        .extra
-        .push(("type".into(), Value::Text("printed stack".into())));
-    if let Some(number) = signal {
+    if let Some(number) = signal.filter(|number| *number > 0) {
         (event.kind, event.fatal) = (EventKind::Crash, true);
-        event.extra.clear();
         thread.crashed = true;
         let name = values::signal_name_of(number, true).map(str::to_owned);
         builder.signal(Some(number), name, None);
+    } else {
+        event.kind = EventKind::Other;
+        let word = Value::Text("printed stack".into());
+        event.extra.push(("type".into(), word));
     }
     builder.called(thread);
     builder.finish(
@@ -207,11 +202,9 @@ mod tests {
             ),
             (" 2# 0x000055D6C0A0111D in ./kiosk", PC, "", "./kiosk", None),
         ] {
-            assert_eq!(
-                printed_frame(line),
-                Some((pc, name, image, offset)),
-                "{line}"
-            );
+            let found = printed_frame(line).unwrap();
+            let parts = (found.pc, found.symbol, found.image, found.offset);
+            assert_eq!(parts, (pc, Some(name), image, offset), "{line}");
         }
         for line in [
             "Till(open) [shut]",
@@ -221,7 +214,7 @@ mod tests {
             "#0 0x1 in main till.c:7",
             "3# of all",
         ] {
-            assert_eq!(printed_frame(line), None, "{line}");
+            assert!(printed_frame(line).is_none(), "{line}");
         }
     }
 }

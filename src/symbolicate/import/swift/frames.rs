@@ -1,29 +1,17 @@
 //! Single lines of Swift's backtraces: frames, registers, images, titles of threads.
 
-use crate::report::{Image, Value};
+use crate::report::{Found, Image, Value};
 use crate::symbolicate::import::json_fields::JsonFields;
 use crate::symbolicate::import::stack_lines::stack_line;
 use crate::symbolicate::import::values;
 use crate::symbolicate::keys::SYMBOL_OFFSET;
 use crate::symbolicate::names::symbol_text as names;
 
-/// The meaning of a frame's address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FrameKind {
-    ProgramCounter,
-    ReturnAddress,
-    /// The address at which an async function resumes that awaits the one before it.
-    AsyncResume,
-}
-
 /// A row of a stack.
 #[derive(Debug)]
 pub(super) enum BacktraceRow {
-    Frame {
-        kind: FrameKind,
-        inlined: bool,
-        fields: JsonFields,
-    },
+    /// How it was found, and its fields: that of a function that was inlined has `inline`.
+    Frame(Found, JsonFields),
     /// Frames that are not printed; the count where it is.
     Omitted(Option<u64>),
 }
@@ -44,11 +32,11 @@ pub(super) fn row(line: &str, first: u64) -> Option<BacktraceRow> {
     if let Some(rest) = rest.strip_prefix("...") {
         return Some(BacktraceRow::Omitted(number_within(rest)));
     }
-    let (mut kind, mut inlined) = (None, false);
+    let (mut found, mut inlined) = (Found::Context, false);
     while let Some((mark, behind)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         match mark {
-            "ra" => kind = Some(FrameKind::ReturnAddress),
-            "async" => kind = Some(FrameKind::AsyncResume),
+            "ra" => found = Found::Unknown,
+            "async" => found = Found::AsyncCaller,
             "inlined" => inlined = true,
             "system" | "thunk" | "pc" => {}
             _ => break,
@@ -68,11 +56,10 @@ pub(super) fn row(line: &str, first: u64) -> Option<BacktraceRow> {
     let is_first = line[..digits].bytes().all(|c| c == b'0') || inlined;
     let pc = address.or(is_first.then_some(first)).unwrap_or(0);
     fields.push("instruction_addr", Value::Unsigned(pc));
-    Some(BacktraceRow::Frame {
-        kind: kind.unwrap_or(FrameKind::ProgramCounter),
-        inlined,
-        fields,
-    })
+    if inlined {
+        fields.push("inline", Value::Bool(true));
+    }
+    Some(BacktraceRow::Frame(found, fields))
 }
 
 fn number_within(text: &str) -> Option<u64> {
@@ -114,46 +101,29 @@ fn placed(what: &str) -> JsonFields {
     let mut parts = place.rsplitn(3, ':');
     let (column, line, file) = (parts.next(), parts.next(), parts.next());
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
-    if let (Some(file), Some(line)) = (file, number(line)) {
-        source(&mut fields, file, line, number(column));
+    let line = number(line).filter(|line| *line > 0);
+    // Unless the compiler made it up.
+    let file = file.filter(|file| !file.contains("<compiler-generated>"));
+    if let (Some(file), Some(line)) = (file, line) {
+        fields.push("sourceFile", Value::Text(file.to_owned()));
+        fields.push("sourceLine", Value::Unsigned(line));
+        if let Some(column) = number(column).filter(|column| *column > 0) {
+            fields.push("column", Value::Unsigned(column));
+        }
     }
     fields
-}
-
-/// Puts the place of a frame, unless the compiler made it up.
-pub(super) fn source(fields: &mut JsonFields, file: &str, line: u64, column: Option<u64>) {
-    if line == 0 || file.contains("<compiler-generated>") {
-        return;
-    }
-    fields.push("sourceFile", Value::Text(file.to_owned()));
-    fields.push("sourceLine", Value::Unsigned(line));
-    if let Some(column) = column.filter(|column| *column > 0) {
-        fields.push("column", Value::Unsigned(column));
-    }
 }
 
 /// A frame of the runtime's own trace, all of which are return addresses:
 /// `3    libswiftCore.so   0x00007f704f6f94f0 NAME + 303`. The address is that of the function, where that is known, else
 /// the frame's own.
 pub(super) fn runtime_row(line: &str) -> Option<(JsonFields, Option<u64>)> {
-    let found = stack_line(line.trim())?;
-    let mut fields = JsonFields::default();
-    let name = found.name();
-    let pc = match (name, found.offset) {
-        (Some(_), Some(offset)) => found.pc.wrapping_add(offset),
-        _ => found.pc,
-    };
-    fields.push("instruction_addr", Value::Unsigned(pc));
-    fields.push("image", Value::Text(found.image.to_owned()));
-    if let Some(name) = name {
-        fields.push("symbol", Value::Text(name.to_owned()));
+    let mut found = stack_line(line.trim())?;
+    if found.name().is_some() {
+        found.pc = found.pc.wrapping_add(found.offset.unwrap_or(0));
     }
-    if let Some(offset) = found.offset
-        && name.is_some()
-    {
-        fields.push(SYMBOL_OFFSET, Value::Unsigned(offset));
-    }
-    Some((fields, found.base))
+    let base = found.base;
+    Some((found.fields(), base))
 }
 
 /// `Thread 0 "kiosk" crashed:`: number, name, and if it crashed.

@@ -1,5 +1,5 @@
-//! Backtraces that Swift's own runtime prints: by `swift-backtrace`, as text (plain or coloured, of every preset) and
-//! as JSON, and by the runtime itself (`Current stack trace:`).
+//! Backtraces that Swift's own runtime prints: by `swift-backtrace` as text, of every preset, and by the runtime
+//! itself (`Current stack trace:`).
 //!
 //! A backtrace is found among other output of a program, and in logs that put a prefix before each line. The message
 //! of the error is before the backtrace. One file may hold several backtraces.
@@ -21,28 +21,20 @@
 //! ```
 
 mod frames;
-mod json;
 mod report;
 
 use std::collections::VecDeque;
 
 use self::report::SwiftReport;
-use super::plain_text::Line;
-use super::recognize::Sign;
+use super::plain_text::{Line, Sign};
 use crate::report::Reading;
-use crate::symbolicate::import::json_fields::JsonFields;
 
 /// Lines before a backtrace in which its message is looked for.
 const LINES_BEFORE: usize = 64;
 
-/// What a line says of a backtrace: its first line, with a stack below, or its JSON.
+/// What a line says of a backtrace: its first line, with a stack below.
 pub(super) fn sign(lines: &[Line], at: usize) -> Option<Sign> {
     let line = lines[at].trim();
-    if line.starts_with("{ \"timestamp\"") {
-        return line
-            .contains("\"crashReport\"")
-            .then_some(Sign::Header("{"));
-    }
     if !report::is_first_line(line) {
         return None;
     }
@@ -50,11 +42,6 @@ pub(super) fn sign(lines: &[Line], at: usize) -> Option<Sign> {
     below
         .any(|line| report::is_stack(line))
         .then_some(Sign::Header("***"))
-}
-
-/// Reads the object of a backtrace in JSON.
-pub(super) fn read_json(fields: JsonFields) -> Reading {
-    json::read(fields, &[])
 }
 
 /// Reads every backtrace in a text.
@@ -77,16 +64,6 @@ pub(super) fn read(text: &str) -> Vec<Reading> {
             } else {
                 readings.push(report.finish());
             }
-        }
-        if line.starts_with("{ \"timestamp\"")
-            && let Some(found) = super::json::read(line.as_bytes(), 0)
-        {
-            readings.push(json::read(
-                JsonFields::of(found.value),
-                before.make_contiguous(),
-            ));
-            before.clear();
-            continue;
         }
         open = SwiftReport::begin(line, before.make_contiguous());
         match open {

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::frames::{BacktraceRow, FrameKind, image, registers, row, runtime_row, thread_title};
+use super::frames::{BacktraceRow, image, registers, row, runtime_row, thread_title};
 use super::message_of;
-use crate::report::{EventKind, Found, Image, Omitted, Reading, Signal, Thread, Value, WalkEnd};
-use crate::symbolicate::frame::image_file_name;
+use crate::report::{EventKind, Found, Image, Omitted, Reading, Signal, Thread, WalkEnd};
 use crate::symbolicate::import::builder::{ReportBuilder, numbered};
 use crate::symbolicate::import::json_fields::JsonFields;
 use crate::symbolicate::import::{Layout, values};
-use crate::symbolicate::system_paths::is_system;
 
 /// The part of the text that is being read.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Default)]
 enum BacktracePart {
+    #[default]
     Head,
     Thread,
     Registers,
@@ -29,12 +28,21 @@ const RUNTIME: &str = "Current stack trace:";
 const CURRENT: &str = "Current access (";
 
 /// A backtrace being read.
+#[derive(Default)]
 pub(super) struct SwiftReport {
     part: BacktracePart,
-    facts: CrashFacts,
+    /// `Illegal instruction`, `Swift runtime failure: …`
+    description: String,
+    address: Option<u64>,
+    /// `Linux (Debian GNU/Linux 12 (bookworm))`
+    platform: String,
+    arch: String,
+    /// The message and its place, as standard error has them before the backtrace.
+    message: Option<(Option<String>, String)>,
     /// The number of the signal, and where it came.
     signal: Option<(u64, u64)>,
-    threads: Vec<SwiftThread>,
+    /// Threads, with their rows as they come.
+    threads: Vec<(Thread, Vec<BacktraceRow>)>,
     /// True for the trace of an exclusivity violation.
     pub is_conflict: bool,
     images: Vec<Image>,
@@ -42,56 +50,22 @@ pub(super) struct SwiftReport {
     bases: BTreeMap<String, u64>,
 }
 
-/// The facts of a death, in either layout.
-#[derive(Default)]
-pub(super) struct CrashFacts {
-    /// `Illegal instruction`, `Swift runtime failure: …`
-    pub description: String,
-    pub address: Option<u64>,
-    /// `Linux (Debian GNU/Linux 12 (bookworm))`
-    pub platform: String,
-    pub arch: String,
-    /// The message and its place, as standard error has them before the backtrace.
-    pub message: Option<(Option<String>, String)>,
-}
-
-/// A thread, with its rows as they come.
-#[derive(Default)]
-pub(super) struct SwiftThread {
-    pub thread: Thread,
-    pub rows: Vec<BacktraceRow>,
-}
-
 impl SwiftReport {
     /// Begins with the first line of a backtrace.
     pub fn begin(line: &str, before: &[String]) -> Option<SwiftReport> {
         let is_conflict = line.starts_with(CURRENT);
-        let is_runtimes = line.trim() == RUNTIME || is_conflict;
-        if !is_runtimes && !is_headline(line) {
-            return None;
-        }
         let mut report = SwiftReport {
-            part: BacktracePart::Head,
-            facts: CrashFacts {
-                message: message_of(before),
-                ..CrashFacts::default()
-            },
-            signal: None,
-            is_conflict: false,
-            threads: Vec::new(),
-            images: Vec::new(),
-            bases: BTreeMap::new(),
+            message: message_of(before),
+            is_conflict,
+            ..SwiftReport::default()
         };
-        if is_runtimes {
-            report.is_conflict = is_conflict;
+        if line.trim() == RUNTIME || is_conflict {
             report.part = BacktracePart::Runtime;
-            report.threads.push(SwiftThread {
-                thread: Thread {
-                    crashed: true,
-                    ..Thread::default()
-                },
-                rows: Vec::new(),
-            });
+            let crashed = Thread {
+                crashed: true,
+                ..Thread::default()
+            };
+            report.threads.push((crashed, Vec::new()));
             return Some(report);
         }
         report.headline(line).then_some(report)
@@ -100,13 +74,12 @@ impl SwiftReport {
     /// Takes the trace of the exclusivity violation that this death is of: the crashed thread's own stack ends in the
     /// runtime.
     pub fn take_conflict(&mut self, conflict: &mut SwiftReport) {
-        let mut rows = conflict.threads.drain(..).flat_map(|of| of.rows);
-        let crashed = self.threads.iter_mut().find(|of| of.thread.crashed);
-        if let Some(of) = crashed.filter(|of| of.rows.len() < 2) {
-            of.rows.extend(rows.by_ref());
+        let rows = conflict.threads.drain(..).flat_map(|(_, rows)| rows);
+        let crashed = self.threads.iter_mut().find(|(thread, _)| thread.crashed);
+        if let Some((_, own)) = crashed.filter(|(_, rows)| rows.len() < 2) {
+            own.extend(rows);
         }
-        drop(rows);
-        self.facts.message = conflict.facts.message.take();
+        self.message = conflict.message.take();
         self.bases.append(&mut conflict.bases);
     }
 
@@ -119,29 +92,27 @@ impl SwiftReport {
         if trimmed.is_empty() {
             return true;
         }
-        if is_headline(trimmed) {
+        if headline(trimmed).is_some() {
             // Another death, unless this one has only begun.
             return self.threads.is_empty() && self.headline(trimmed);
         }
         if let Some(platform) = trimmed.strip_prefix("Platform: ") {
             let (arch, platform) = platform.split_once(' ').unwrap_or((platform, ""));
-            self.facts.arch = arch.to_owned();
-            self.facts.platform = platform.to_owned();
+            self.arch = arch.to_owned();
+            self.platform = platform.to_owned();
             return true;
         }
         if let Some((id, name, crashed)) = thread_title(trimmed) {
             self.part = BacktracePart::Thread;
-            self.threads.push(SwiftThread {
-                thread: Thread {
-                    id,
-                    name,
-                    crashed,
-                    main: id == 0,
-                    extra: vec![numbered(id)],
-                    ..Thread::default()
-                },
-                rows: Vec::new(),
-            });
+            let thread = Thread {
+                id,
+                name,
+                crashed,
+                main: id == 0,
+                extra: vec![numbered(id)],
+                ..Thread::default()
+            };
+            self.threads.push((thread, Vec::new()));
             return true;
         }
         if trimmed == "Registers:" {
@@ -163,18 +134,16 @@ impl SwiftReport {
             BacktracePart::Thread | BacktracePart::Registers => {
                 let first = self.signal.map_or(0, |(_, pc)| pc);
                 let registers = registers(line);
-                let crashed = match self.part {
-                    BacktracePart::Registers => {
-                        self.threads.iter_mut().find(|of| of.thread.crashed)
-                    }
-                    _ => self.threads.last_mut(),
+                let mut threads = self.threads.iter_mut();
+                let of = match self.part {
+                    BacktracePart::Registers => threads.find(|(thread, _)| thread.crashed),
+                    _ => threads.next_back(),
                 };
-                let Some(of) = crashed else { return };
-                if !registers.is_empty() {
-                    of.thread.registers.extend(registers);
-                } else if self.part == BacktracePart::Thread {
-                    of.rows.extend(row(line, first));
+                let Some((thread, rows)) = of else { return };
+                if registers.is_empty() && self.part == BacktracePart::Thread {
+                    rows.extend(row(line, first));
                 }
+                thread.registers.extend(registers);
             }
             BacktracePart::Head | BacktracePart::Runtime => {}
         }
@@ -187,11 +156,8 @@ impl SwiftReport {
         if let (Some(base), Some(name)) = (base, fields.peek("image")) {
             self.bases.insert(name.to_owned(), base);
         }
-        self.threads[0].rows.push(BacktraceRow::Frame {
-            kind: FrameKind::ReturnAddress,
-            inlined: false,
-            fields,
-        });
+        let row = BacktraceRow::Frame(Found::Unknown, fields);
+        self.threads[0].1.push(row);
         true
     }
 
@@ -215,17 +181,17 @@ impl SwiftReport {
             Some((what, digits)) => (what, u64::from_str_radix(digits.trim(), 16).ok()),
             None => (text, None),
         };
-        self.facts.description = what.to_owned();
-        self.facts.address = address;
+        self.description = what.to_owned();
+        self.address = address;
         true
     }
 
-    pub fn finish(self) -> Reading {
+    pub fn finish(mut self) -> Reading {
         let mut builder = ReportBuilder::default();
-        for image in self.images {
+        for image in self.images.drain(..) {
             builder.image(image);
         }
-        for (name, base) in self.bases {
+        for (name, base) in std::mem::take(&mut self.bases) {
             builder.image(Image {
                 name,
                 base,
@@ -233,21 +199,58 @@ impl SwiftReport {
             });
         }
         builder.index_images();
-        event(
-            &mut builder,
-            self.facts,
-            self.signal.map(|(number, _)| number),
-        );
-        for of in self.threads {
-            add_thread(&mut builder, of);
+        let threads = std::mem::take(&mut self.threads);
+        self.event(&mut builder);
+        for (thread, rows) in threads {
+            add_thread(&mut builder, thread, rows);
         }
-        name(&mut builder);
+        builder.report.head.app.name = builder.program().unwrap_or_default();
         builder.finish(Layout::Swift, JsonFields::default())
     }
-}
 
-fn is_headline(line: &str) -> bool {
-    headline(line).is_some()
+    /// Sets head and event.
+    fn event(self, builder: &mut ReportBuilder) {
+        let head = &mut builder.report.head;
+        head.arch = values::arch(&self.arch);
+        let (name, version) = self
+            .platform
+            .split_once(' ')
+            .unwrap_or((&self.platform, ""));
+        head.os.name = name.to_owned();
+        head.os.version = match version.strip_prefix('(') {
+            Some(version) => version.strip_suffix(')').unwrap_or(version).to_owned(),
+            None => version.to_owned(),
+        };
+        let is_linux = name != "macOS";
+        let number = self.signal.map(|(number, _)| number);
+        let number = number.or_else(|| values::signal_described(&self.description, is_linux));
+        let (location, message) = self.message.unzip();
+        let event = builder.event();
+        event.kind = EventKind::Crash;
+        event.fatal = true;
+        event.location = location.flatten();
+        event.message = message;
+        // Of an exclusivity violation the message has the place of each access.
+        let mut lines = event.message.as_deref().unwrap_or("").lines();
+        let previous = lines.find(|line| line.starts_with("Previous access "));
+        event.reason = previous.map(str::to_owned);
+        let failure = self.description.starts_with("Swift runtime failure: ");
+        if failure {
+            event
+                .message
+                .get_or_insert_with(|| self.description.clone());
+        } else if number.is_none() && event.reason.is_none() {
+            event.reason = Some(self.description.clone()).filter(|text| !text.is_empty());
+        }
+        let name = number.and_then(|number| values::signal_name_of(number, is_linux));
+        event.signal = number.map(|number| Signal {
+            number,
+            name: name.map_or_else(|| format!("signal {number}"), str::to_owned),
+            address: self.address,
+            code_name: Some(self.description).filter(|text| !failure && !text.is_empty()),
+            ..Signal::default()
+        });
+    }
 }
 
 /// Returns true for a line by which a backtrace begins.
@@ -259,7 +262,7 @@ pub(super) fn is_first_line(line: &str) -> bool {
 
 /// Returns true for a line of a stack: a thread's title, or a frame.
 pub(super) fn is_stack(line: &str) -> bool {
-    let is_placed = |row| matches!(row, BacktraceRow::Frame { fields, .. } if fields.has("image"));
+    let is_placed = |row| matches!(row, BacktraceRow::Frame(_, fields) if fields.has("image"));
     thread_title(line).is_some_and(|(.., crashed)| crashed)
         || runtime_row(line).is_some()
         || row(line, 0).is_some_and(is_placed)
@@ -284,79 +287,15 @@ fn headline(line: &str) -> Option<&str> {
         .then_some(text)
 }
 
-/// Sets head and event.
-pub(super) fn event(builder: &mut ReportBuilder, facts: CrashFacts, number: Option<u64>) {
-    let head = &mut builder.report.head;
-    head.arch = values::arch(&facts.arch);
-    let (name, version) = facts
-        .platform
-        .split_once(' ')
-        .unwrap_or((&facts.platform, ""));
-    head.os.name = name.to_owned();
-    head.os.version = match version.strip_prefix('(') {
-        Some(version) => version.strip_suffix(')').unwrap_or(version).to_owned(),
-        None => version.to_owned(),
-    };
-    let is_linux = name != "macOS";
-    let number = number.or_else(|| values::signal_described(&facts.description, is_linux));
-    let (location, message) = facts.message.unzip();
-    let event = builder.event();
-    event.kind = EventKind::Crash;
-    event.fatal = true;
-    event.location = location.flatten();
-    event.message = message;
-    // Of an exclusivity violation the message has the place of each access.
-    let mut lines = event.message.as_deref().unwrap_or("").lines();
-    let previous = lines.find(|line| line.starts_with("Previous access "));
-    event.reason = previous.map(str::to_owned);
-    let failure = facts.description.starts_with("Swift runtime failure: ");
-    if failure {
-        event
-            .message
-            .get_or_insert_with(|| facts.description.clone());
-    } else if number.is_none() && event.reason.is_none() {
-        event.reason = Some(facts.description.clone()).filter(|text| !text.is_empty());
-    }
-    let name = number.and_then(|number| values::signal_name_of(number, is_linux));
-    event.signal = number.map(|number| Signal {
-        number,
-        name: name.map_or_else(|| format!("signal {number}"), str::to_owned),
-        address: facts.address,
-        code_name: Some(facts.description).filter(|text| !failure && !text.is_empty()),
-        ..Signal::default()
-    });
-}
-
-/// Names the app after its program: the first image that is neither a library nor the system's.
-pub(super) fn name(builder: &mut ReportBuilder) {
-    let is_program = |image: &&Image| {
-        let file = image_file_name(&image.name);
-        !file.contains(".so") && !file.ends_with(".dylib") && !is_system(&image.name)
-    };
-    let program = builder.report.images.iter().find(is_program);
-    let program = program.map(|image| image_file_name(&image.name).to_owned());
-    builder.report.head.app.name = program.unwrap_or_default();
-}
-
 /// Adds a thread with its rows.
-pub(super) fn add_thread(builder: &mut ReportBuilder, of: SwiftThread) {
-    let mut thread = of.thread;
+fn add_thread(builder: &mut ReportBuilder, mut thread: Thread, rows: Vec<BacktraceRow>) {
     let (mut frames, mut found) = (Vec::new(), Vec::new());
-    for row in of.rows {
+    for row in rows {
         match row {
-            BacktraceRow::Frame {
-                kind,
-                inlined,
-                mut fields,
-            } => {
-                if inlined {
-                    fields.push("inline", Value::Bool(true));
-                } else {
-                    found.push(match kind {
-                        FrameKind::ProgramCounter if found.is_empty() => Found::Context,
-                        FrameKind::AsyncResume => Found::AsyncCaller,
-                        _ => Found::Unknown,
-                    });
+            BacktraceRow::Frame(how, fields) => {
+                if !fields.has("inline") {
+                    let is_first = found.is_empty() || how != Found::Context;
+                    found.push(if is_first { how } else { Found::Unknown });
                 }
                 frames.push(fields.into_raw());
             }
