@@ -175,7 +175,7 @@ pub(super) fn recorder(report: &Report) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn value_text(value: &Value) -> String {
+pub(super) fn value_text(value: &Value) -> String {
     match value {
         Value::Text(text) => text.clone(),
         // JSON has no such numbers.
