@@ -248,14 +248,14 @@ const CEILINGS: &[(&str, usize)] = &[
     ("symbolicate/files", 2064),
     ("symbolicate/format", 4227),
     ("symbolicate/group", 628),
-    ("symbolicate/import", 5138),
+    ("symbolicate/import", 5458),
     ("symbolicate/names", 1031),
     ("trigger", 5118),
     ("unwind", 5),
     ("vitals", 234),
 ];
-const CODE_CEILING: usize = 55075;
-const FILE_CEILING: usize = 410;
+const CODE_CEILING: usize = 55395;
+const FILE_CEILING: usize = 411;
 
 #[test]
 fn each_room_is_at_or_below_its_ceiling() {

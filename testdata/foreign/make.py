@@ -242,3 +242,43 @@ dump("event.json", {"event_id": incident.replace("-", ""), "timestamp": "2024-05
                                 "image_vmaddr": "0x100000000", "arch": "arm64"},
                                {"type": "macho", "debug_id": dyld, "code_file": "/usr/lib/dyld", "image_addr": hex(dyld_base),
                                 "image_size": dyld_size}]}})
+
+
+# --- PLCrashReporter
+def varint(n):
+    out = b""
+    while n > 0x7F:
+        out, n = out + bytes([n & 0x7F | 0x80]), n >> 7
+    return out + bytes([n])
+
+
+def message(*fields):
+    out = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            out += varint(number << 3) + varint(value)
+        else:
+            value = value.encode() if isinstance(value, str) else value
+            out += varint(number << 3 | 2) + varint(len(value)) + value
+    return out
+
+
+raw = bytes.fromhex
+processor = message((1, 1), (2, 16777228), (3, 0))
+def image(low, length, name, id):
+    return message((1, low), (2, length), (3, name), (4, raw(id.replace("-", ""))), (5, processor))
+def frame(a, *symbol):
+    return message((3, a), *symbol)
+report = message(
+    (1, message((1, 1), (2, "17.4"), (3, 6), (4, 1714557600), (5, "21E219"))),
+    (2, message((1, "com.example.kiosk"), (2, "77"), (3, "2.1"))),
+    (3, message((1, 0), (2, frame(start)), (3, 0))),
+    (3, message((1, 1), (2, frame(pc)), (2, frame(caller)), (2, frame(start, (6, message((1, "_start"), (2, start - 1234))))), (3, 1),
+                (4, message((1, "x0"), (2, 1))), (4, message((1, "pc"), (2, pc))))),
+    (4, image(base, size, path, uuid)), (4, image(dyld_base, dyld_size, "/usr/lib/dyld", dyld)),
+    (6, message((1, "SIGSEGV"), (2, "SEGV_MAPERR"), (3, 16), (4, message((1, 1), (2, 1), (2, 16))))),
+    (7, message((1, "kiosk"), (2, 77), (3, path), (4, "launchd"), (5, 1), (6, 1))),
+    (8, message((1, "iPhone15,2"), (2, processor), (3, 6), (4, 6))),
+    (9, message((1, 0), (2, raw(incident.replace("-", ""))))),
+    (10, "custom"), (99, "of a later version"))
+put("crash.plcrash", b"plcrash\x01" + report)

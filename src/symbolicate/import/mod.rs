@@ -12,6 +12,7 @@
 //! | `metrickit` | JSON with `callStackTree`, by itself or in a list of diagnostics |
 //! | `kscrash` | JSON with an object `crash`, beside `report`, `system` or `binary_images` |
 //! | `event_json` | JSON with `stacktrace` and its `frames`, in `exception` or `threads`; also in an envelope |
+//! | `plcrash` | the first seven bytes |
 //! | `crashlytics` | a line `# Crashlytics - …` |
 //! | `swift_backtrace` | `*** Signal N: Backtracing from`, `*** Program crashed:`, `Current stack trace:`, with a stack below |
 //! | `core_dump` | `Stack trace of thread N:`, and below it `#0  0x… name (module + 0x…)` |
@@ -46,7 +47,7 @@ use memchr::memmem;
 
 use self::apple::{call_tree, crash_text, ips, metrickit, stackshot};
 pub(crate) use self::events::envelope::{EnvelopeItem, items as envelope_items};
-use self::events::{kscrash, sentry};
+use self::events::{kscrash, plcrash, sentry};
 use self::json_fields::JsonFields;
 use self::plain_text::{LineNumbers, plain_lines};
 use self::recognize::cut;
@@ -72,6 +73,8 @@ pub enum Layout {
     KsCrash,
     /// A JSON event with `stacktrace` and `debug_meta`.
     Event,
+    /// PLCrashReporter's protocol buffer.
+    PlCrash,
     /// Crashlytics' text.
     Crashlytics,
     /// The backtraces that Swift's own runtime prints.
@@ -101,6 +104,7 @@ impl Layout {
             Layout::MetricKit => "metrickit",
             Layout::KsCrash => "kscrash",
             Layout::Event => "event_json",
+            Layout::PlCrash => "plcrash",
             Layout::Crashlytics => "crashlytics",
             Layout::Swift => "swift_backtrace",
             Layout::CoreDump => "core_dump",
@@ -161,9 +165,13 @@ impl std::error::Error for ImportError {}
 /// ```
 /// use wedjat::symbolicate::import::{Layout, detect};
 /// assert_eq!(detect(b"{\"bug_type\":\"309\"}\n{\"threads\":[]}"), Some(Layout::Ips));
+/// assert_eq!(detect(b"plcrash\x01"), Some(Layout::PlCrash));
 /// assert_eq!(detect(b"hello"), None);
 /// ```
 pub fn detect(bytes: &[u8]) -> Option<Layout> {
+    if bytes.starts_with(b"plcrash") {
+        return Some(Layout::PlCrash);
+    }
     let text = without_mark(bytes);
     match text.trim_ascii_start().first()? {
         // An array of two, as each section of a report of our own is.
@@ -194,10 +202,10 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, ImportError> {
     }
     let text = without_mark(bytes);
     let is_json = text.trim_ascii_start().starts_with(b"{") || detect_json(text).is_some();
-    let found = if is_json {
-        read_json(bytes, text, layout)
-    } else {
-        read_text(bytes, text, JsonFields::default())
+    let found = match layout {
+        Layout::PlCrash => plcrash::read(bytes).map(|reading| vec![reading]),
+        _ if is_json => read_json(bytes, text, layout),
+        _ => read_text(bytes, text, JsonFields::default()),
     };
     found.map_err(|(offset, what)| ImportError::Nothing {
         layout,

@@ -59,9 +59,8 @@ pub(crate) fn other_product(bytes: &[u8]) -> Option<OtherProduct> {
     ];
     // The first bytes, and where they are.
     #[rustfmt::skip]
-    const MAGICS: [(usize, &[u8], &str, &str); 4] = [
+    const MAGICS: [(usize, &[u8], &str, &str); 3] = [
         (0, b"MDMP", "a minidump", "symbolicate it with `minidump-stackwalk`"),
-        (0, b"plcrash", "a report of PLCrashReporter", "make text of it with `plcrashutil convert --format=iphone`, which is read"),
         (0, b"PK\x03\x04", "a ZIP archive", "unpack it first"),
         (257, b"ustar", "a tar archive", "unpack it first"),
     ];

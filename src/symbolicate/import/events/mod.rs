@@ -2,4 +2,5 @@
 
 pub mod envelope;
 pub mod kscrash;
+pub mod plcrash;
 pub mod sentry;
