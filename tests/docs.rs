@@ -185,6 +185,7 @@ fn files_of_the_repository_that_pages_name_are_there() {
         "tests/",
         "suites/",
         "examples/",
+        "tools/",
         "scripts/",
         "benches/",
         "fuzz/",

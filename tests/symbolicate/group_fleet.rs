@@ -1,19 +1,19 @@
 //! The example's fleet, small: the reports of one stall are one group, over builds that differ by closures, lines, names of
 //! files, manglings and other compilers' suffixes; in Rust, in async Rust, in C++.
 
-#[path = "../../examples/fleet/app.rs"]
+#[path = "../../tools/fleet/app.rs"]
 mod app;
-#[path = "../../examples/fleet/cpp.rs"]
+#[path = "../../tools/fleet/cpp.rs"]
 mod cpp;
-#[path = "../../examples/fleet/random.rs"]
+#[path = "../../tools/fleet/random.rs"]
 mod random;
-#[path = "../../examples/fleet/rust.rs"]
+#[path = "../../tools/fleet/rust.rs"]
 mod rust;
-#[path = "../../examples/fleet/score.rs"]
+#[path = "../../tools/fleet/score.rs"]
 mod score;
-#[path = "../../examples/fleet/stalls.rs"]
+#[path = "../../tools/fleet/stalls.rs"]
 mod stalls;
-#[path = "../../examples/fleet/write.rs"]
+#[path = "../../tools/fleet/write.rs"]
 mod write;
 
 /// Groups of a small fleet of an app in this language.

@@ -2,15 +2,18 @@
 //!
 //! ```text
 //! cargo run --release --example differences -- [--addresses N] [--show KIND] [--check] [NAME=]DEBUG_FILE[:ARCH]...
+//!     [--symbols IMAGE...]
 //! ```
 //! prints a table: for each file, N addresses drawn over its functions and N over its whole text
 //! (seeded, so that a run can be repeated), and how often each pair agrees on the whole chain of
 //! inlined frames: linkage name, file and line of each; and a second table: for each kind of
 //! difference, who is right by `llvm-dwarfdump --lookup`. `--show KIND` prints examples of one kind.
-//! `--check` fails where llvm-symbolizer alone is right.
+//! `--check` fails where llvm-symbolizer alone is right. Images after `--symbols` have no debug information: the third table
+//! compares names from their symbol tables, and a wrong one fails the run.
 //! `scripts/differences` runs it over the whole corpus.
 
 mod judge;
+mod symbols;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -27,13 +30,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut count = 100_000;
     let mut show = None;
     let mut is_check = false;
-    let mut files = Vec::new();
+    let (mut files, mut images) = (Vec::new(), Vec::new());
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--addresses" => count = args.next().ok_or("--addresses N")?.parse()?,
             "--check" => is_check = true,
             "--show" => show = Some(args.next().ok_or("--show KIND")?),
+            "--symbols" => images.extend(args.by_ref()),
             _ => files.push(arg),
         }
     }
@@ -57,6 +61,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let is_worse = verdicts.values().any(|(_, verdict)| verdict.llvm > 0);
     if is_check && is_worse {
         return Err("llvm-symbolizer alone is right in the kinds above that say so".into());
+    }
+    if symbols::compare(&images, count)? {
+        return Err("a symbol table gave a wrong name, or none where it has one".into());
     }
     Ok(())
 }
