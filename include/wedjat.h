@@ -373,7 +373,7 @@ typedef struct {
  */
 typedef struct {
   /*
-   Number of the install it belongs to; 0 is an error: it does nothing.
+   Number of the install it belongs to; 0 is an error: such a heartbeat does nothing.
    */
   uint32_t install;
 } wedjat_heartbeat;
@@ -602,14 +602,18 @@ void wedjat_end(wedjat_heartbeat heartbeat);
 /*
  Watches the calling thread too, until `wedjat_unwatch_thread` or its end. Reports of its stalls have `name`, cut after 64
  bytes. A stall is `strikes` (0: 5) times `stall_timeout_ms` (0: 50) without a beat; the watch begins with the first beat.
- Returns the thread's heartbeat. On error its `install` is 0: the thread is watched already, as the one that installed the
- monitor is (use `wedjat_get_heartbeat` there); 256 threads are (`refused_threads` counts these); `monitor` or `name` is
- null; or memory ran out.
+
+ Returns the thread's heartbeat. On failure its `install` is 0, and the reason is written to `error` (at most `error_size` bytes
+ with the zero byte; may be null). A thread is watched once: this fails on the thread that called `wedjat_install`, whose
+ heartbeat is that of `wedjat_get_heartbeat`. It also fails while 256 other threads are watched, without memory, and in a child
+ of `fork` until that calls `wedjat_install` itself.
  */
 wedjat_heartbeat wedjat_watch_thread(const wedjat_monitor *monitor,
                                      const char *name,
                                      uint32_t stall_timeout_ms,
-                                     uint32_t strikes);
+                                     uint32_t strikes,
+                                     char *error,
+                                     size_t error_size);
 
 /*
  Watches the calling thread as `wedjat_watch_thread` does, as a member of the pool `name`. Members have numbers from 1 on, and
@@ -618,7 +622,9 @@ wedjat_heartbeat wedjat_watch_thread(const wedjat_monitor *monitor,
 wedjat_heartbeat wedjat_enter(const wedjat_monitor *monitor,
                               const char *name,
                               uint32_t stall_timeout_ms,
-                              uint32_t strikes);
+                              uint32_t strikes,
+                              char *error,
+                              size_t error_size);
 
 /*
  Ends the watch that `wedjat_watch_thread` or `wedjat_enter` began on the calling thread; nothing on any other.

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::{c_path, fill, path, wedjat_monitor, wedjat_report_function};
+use super::{c_path, fill, path, put, wedjat_monitor, wedjat_report_function};
 use crate::report::time::since_epoch;
 use crate::store::{self, Answer, EndedLaunch, HowEnded};
 
@@ -111,15 +111,9 @@ pub unsafe extern "C" fn wedjat_previous_launch(
 /// Converts a launch to C's struct. The caller's version of the struct decides its `size`.
 fn to_c(ended: &EndedLaunch) -> wedjat_launch {
     let mut app_version = [0; 120];
-    // The last byte stays a zero.
-    let room = app_version.len() - 1;
-    for (to, from) in app_version
-        .iter_mut()
-        .take(room)
-        .zip(ended.app_version.bytes())
-    {
-        *to = from as c_char;
-    }
+    let version = ended.app_version.as_bytes();
+    // SAFETY: the array has room for as many bytes.
+    unsafe { put(version, app_version.as_mut_ptr(), app_version.len()) };
     wedjat_launch {
         size: 0,
         id: ended.launch,

@@ -4,10 +4,11 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::options::stall_of;
-use super::{Data, fill, path_bytes, put, text, wedjat_post_function};
+use super::{Data, fill, or_reason, path_bytes, put, text, wedjat_post_function};
+use crate::monitor::join;
 use crate::report::time::nanos;
 use crate::trigger::heartbeat::own;
-use crate::{Heartbeat, Monitor, Threads};
+use crate::{Heartbeat, Monitor, MonitorError, Stall, Threads};
 
 /// The recorder of this process; see `wedjat_install`.
 pub struct wedjat_monitor(Monitor);
@@ -34,7 +35,7 @@ impl wedjat_monitor {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wedjat_heartbeat {
-    /// Number of the install it belongs to; 0 is an error: it does nothing.
+    /// Number of the install it belongs to; 0 is an error: such a heartbeat does nothing.
     pub install: u32,
 }
 
@@ -96,18 +97,12 @@ pub const WEDJAT_VERSION_MINOR: u32 = 1;
 pub const WEDJAT_VERSION_PATCH: u32 = 0;
 
 const _: () = {
-    assert!(is_number(
-        env!("CARGO_PKG_VERSION_MAJOR"),
-        WEDJAT_VERSION_MAJOR
-    ));
-    assert!(is_number(
-        env!("CARGO_PKG_VERSION_MINOR"),
-        WEDJAT_VERSION_MINOR
-    ));
-    assert!(is_number(
-        env!("CARGO_PKG_VERSION_PATCH"),
-        WEDJAT_VERSION_PATCH
-    ));
+    let major = env!("CARGO_PKG_VERSION_MAJOR");
+    let minor = env!("CARGO_PKG_VERSION_MINOR");
+    let patch = env!("CARGO_PKG_VERSION_PATCH");
+    assert!(is_number(major, WEDJAT_VERSION_MAJOR));
+    assert!(is_number(minor, WEDJAT_VERSION_MINOR));
+    assert!(is_number(patch, WEDJAT_VERSION_PATCH));
 };
 
 const fn is_number(text: &str, number: u32) -> bool {
@@ -154,18 +149,23 @@ pub extern "C" fn wedjat_end(heartbeat: wedjat_heartbeat) {
 
 /// Watches the calling thread too, until `wedjat_unwatch_thread` or its end. Reports of its stalls have `name`, cut after 64
 /// bytes. A stall is `strikes` (0: 5) times `stall_timeout_ms` (0: 50) without a beat; the watch begins with the first beat.
-/// Returns the thread's heartbeat. On error its `install` is 0: the thread is watched already, as the one that installed the
-/// monitor is (use `wedjat_get_heartbeat` there); 256 threads are (`refused_threads` counts these); `monitor` or `name` is
-/// null; or memory ran out.
+///
+/// Returns the thread's heartbeat. On failure its `install` is 0, and the reason is written to `error` (at most `error_size` bytes
+/// with the zero byte; may be null). A thread is watched once: this fails on the thread that called `wedjat_install`, whose
+/// heartbeat is that of `wedjat_get_heartbeat`. It also fails while 256 other threads are watched, without memory, and in a child
+/// of `fork` until that calls `wedjat_install` itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_watch_thread(
     monitor: *const wedjat_monitor,
     name: *const c_char,
     stall_timeout_ms: u32,
     strikes: u32,
+    error: *mut c_char,
+    error_size: usize,
 ) -> wedjat_heartbeat {
+    let stall = stall_of(stall_timeout_ms, strikes);
     // SAFETY: as the caller promises.
-    unsafe { watch(monitor, name, false, (stall_timeout_ms, strikes)) }
+    unsafe { watch(monitor, name, false, stall, (error, error_size)) }
 }
 
 /// Watches the calling thread as `wedjat_watch_thread` does, as a member of the pool `name`. Members have numbers from 1 on, and
@@ -176,24 +176,31 @@ pub unsafe extern "C" fn wedjat_enter(
     name: *const c_char,
     stall_timeout_ms: u32,
     strikes: u32,
+    error: *mut c_char,
+    error_size: usize,
 ) -> wedjat_heartbeat {
+    let stall = stall_of(stall_timeout_ms, strikes);
     // SAFETY: as the caller promises.
-    unsafe { watch(monitor, name, true, (stall_timeout_ms, strikes)) }
+    unsafe { watch(monitor, name, true, stall, (error, error_size)) }
 }
 
 /// # Safety
-/// `name` is null or a C string.
+/// `name` is null or a C string, and `error` is null or has room for as many bytes.
 unsafe fn watch(
     monitor: *const wedjat_monitor,
     name: *const c_char,
     is_pool: bool,
-    (stall_timeout_ms, strikes): (u32, u32),
+    stall: Stall,
+    (error, error_size): (*mut c_char, usize),
 ) -> wedjat_heartbeat {
     // SAFETY: as the caller promises.
-    let name = unsafe { text(name) }.filter(|_| !monitor.is_null());
-    let stall = stall_of(stall_timeout_ms, strikes);
-    let heart = name.and_then(|name| crate::monitor::watch_for_c(&name, is_pool, stall));
-    let install = heart.map_or(0, Heartbeat::number);
+    let watched = match unsafe { text(name) }.filter(|_| !monitor.is_null()) {
+        Some(name) => join(&name, is_pool, stall).map_err(|error| error.to_string()),
+        None => Err("the monitor or the name is null".into()),
+    };
+    // SAFETY: as the caller promises.
+    let watched = unsafe { or_reason(watched, error, error_size) };
+    let install = watched.map_or(0, Heartbeat::number);
     wedjat_heartbeat { install }
 }
 
@@ -263,21 +270,17 @@ pub unsafe extern "C" fn wedjat_record(
     path_size: usize,
 ) -> bool {
     // SAFETY: as the caller promises.
-    let Some(monitor) = (unsafe { wedjat_monitor::get(monitor) }) else {
-        // SAFETY: as the caller promises.
-        unsafe { put(b"no monitor", path, path_size) };
-        return false;
+    let (monitor, reason) = unsafe { (wedjat_monitor::get(monitor), text(reason)) };
+    let recorded = match monitor {
+        Some(monitor) => monitor.record(&reason.unwrap_or_default()),
+        None => Err(MonitorError::NoMonitor),
     };
     // SAFETY: as the caller promises.
-    let reason = unsafe { text(reason) }.unwrap_or_default();
-    let recorded = monitor.record(&reason);
-    match &recorded {
-        // SAFETY: as the caller promises.
-        Ok(written) => unsafe { put(path_bytes(written), path, path_size) },
-        // SAFETY: as the caller promises.
-        Err(error) => unsafe { put(error.to_string().as_bytes(), path, path_size) },
+    unsafe {
+        let written = or_reason(recorded, path, path_size);
+        written.inspect(|written| put(path_bytes(written), path, path_size))
     }
-    recorded.is_ok()
+    .is_some()
 }
 
 /// Captures the stacks of `threads` (of `wedjat_threads`) now and writes them to `room` as text: one frame a line,
@@ -346,18 +349,16 @@ pub unsafe extern "C" fn wedjat_get_stats(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_frame(monitor: *const wedjat_monitor) {
     // SAFETY: as the caller promises.
-    if let Some(monitor) = unsafe { wedjat_monitor::get(monitor) } {
-        monitor.frame();
-    }
+    let monitor = unsafe { wedjat_monitor::get(monitor) };
+    monitor.into_iter().for_each(Monitor::frame);
 }
 
 /// Ends the launch: the app is usable, and may wait for its first event. Only the first call counts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_launched(monitor: *const wedjat_monitor) {
     // SAFETY: as the caller promises.
-    if let Some(monitor) = unsafe { wedjat_monitor::get(monitor) } {
-        monitor.launched();
-    }
+    let monitor = unsafe { wedjat_monitor::get(monitor) };
+    monitor.into_iter().for_each(Monitor::launched);
 }
 
 /// Sets whether the app is in the foreground. Until the first call it is assumed to be.

@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Data, c_path, path, put, sized, text, wedjat_monitor};
+use super::{Data, c_path, or_reason, path, sized, text, wedjat_monitor};
 use crate::load::{CpuLoad, MemoryLoad, SlowFrames};
 use crate::report::time::nanos;
 use crate::stall::StallEvent;
@@ -234,18 +234,12 @@ pub unsafe extern "C" fn wedjat_install(
     error_size: usize,
 ) -> *mut wedjat_monitor {
     // SAFETY: as the caller promises.
-    match unsafe { install(options) } {
-        Ok(monitor) => {
-            LAST_ERROR.set(wedjat_error::WEDJAT_ERROR_NONE);
-            wedjat_monitor::give(monitor)
-        }
-        Err((code, why)) => {
-            LAST_ERROR.set(code);
-            // SAFETY: as the caller promises.
-            unsafe { put(why.as_bytes(), error, error_size) };
-            std::ptr::null_mut()
-        }
-    }
+    let installed = unsafe { install(options) };
+    let code = installed.as_ref().err().map(|(code, _)| *code);
+    LAST_ERROR.set(code.unwrap_or(wedjat_error::WEDJAT_ERROR_NONE));
+    // SAFETY: as the caller promises.
+    let installed = unsafe { or_reason(installed.map_err(|(_, why)| why), error, error_size) };
+    installed.map_or(std::ptr::null_mut(), wedjat_monitor::give)
 }
 
 /// Offsets of the options that are `bool`s: a caller may have put any byte there.

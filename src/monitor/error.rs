@@ -156,13 +156,9 @@ impl fmt::Display for MonitorError {
             MonitorError::Forked => {
                 "a child of `fork` cannot use its parent's monitor: drop it and install another"
             }
-            MonitorError::NoMonitor => {
-                "no monitor is installed: install one before threads are watched"
-            }
+            MonitorError::NoMonitor => "no monitor is installed: install one first",
             MonitorError::ThreadWatched => "this thread is watched already",
-            MonitorError::TooManyThreads => {
-                "256 threads are watched already: drop the guard of one, or let one end"
-            }
+            MonitorError::TooManyThreads => "256 threads are watched already: end the watch of one",
             MonitorError::NoMainQueue => {
                 "this program has no libdispatch whose main queue could be watched"
             }

@@ -27,7 +27,7 @@ pub use builder::MonitorBuilder;
 pub use error::{InstallError, MonitorError};
 pub use stats::Stats;
 #[cfg(feature = "ffi")]
-pub(crate) use threads::watch_for_c;
+pub(crate) use threads::join;
 pub use threads::{ThreadWatch, enter, watch_thread};
 
 pub use crate::recorder::{StallEvent, Threads};

@@ -86,7 +86,7 @@ pub(super) fn watchdog<T>(ask: impl FnOnce(&Watchdog) -> T) -> Option<T> {
 }
 
 /// Adds the calling thread to those that are watched, and starts the watchdog.
-fn join(name: &str, is_pool: bool, stall: Stall) -> Result<Heartbeat, MonitorError> {
+pub(crate) fn join(name: &str, is_pool: bool, stall: Stall) -> Result<Heartbeat, MonitorError> {
     let is_child = WATCH.lock().is_some_and(|watch| {
         let is_gone = matches!(watch.1, WatchState::Gone);
         !is_gone && watch.0 != process_mark()
@@ -163,12 +163,6 @@ pub fn watch_thread(name: &str, stall: Stall) -> Result<ThreadWatch, MonitorErro
         heart: join(name, false, stall)?,
         _same_thread: PhantomData,
     })
-}
-
-/// [`watch_thread`], or [`enter`] for a member of a pool, for callers that cannot keep a guard.
-#[cfg(feature = "ffi")]
-pub(crate) fn watch_for_c(name: &str, is_pool: bool, stall: Stall) -> Option<Heartbeat> {
-    join(name, is_pool, stall).ok()
 }
 
 /// Watches the calling thread until it ends, as a member of the pool `name`. The beats are [`begin`](crate::threads::begin) and

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 static void fail(const char *what) {
   printf("FAILED: %s\n", what);
@@ -55,15 +57,26 @@ static int answer(const char *path, void *data) {
   return answers[asked++ > 0];
 }
 
+/* The calling thread is watched: it is an error to watch it again. */
+static void watched_already(const wedjat_monitor *monitor) {
+  char error[200] = "", cut[8];
+  CHECK(wedjat_watch_thread(monitor, "again", 0, 0, error, sizeof error).install == 0);
+  CHECK(!strcmp(error, "this thread is watched already"));
+  CHECK(wedjat_enter(monitor, "again", 0, 0, cut, sizeof cut).install == 0 && !strcmp(cut, "this th"));
+}
+
 /* A thread of a pool. */
 static void *member(void *data) {
   wedjat_monitor *monitor = data;
   wedjat_stats stats;
   memset(&stats, 0, sizeof stats);
   stats.size = sizeof stats;
-  CHECK(wedjat_enter(NULL, "pool", 0, 0).install == 0 && wedjat_enter(monitor, NULL, 0, 0).install == 0);
-  wedjat_heartbeat heart = wedjat_enter(monitor, "pool", 0, 0);
-  CHECK(heart.install != 0 && wedjat_enter(monitor, "pool", 0, 0).install == 0);
+  char error[200] = "";
+  CHECK(wedjat_enter(NULL, "pool", 0, 0, error, sizeof error).install == 0 && strstr(error, "null"));
+  CHECK(wedjat_enter(monitor, NULL, 0, 0, NULL, 0).install == 0);
+  wedjat_heartbeat heart = wedjat_enter(monitor, "pool", 0, 0, error, sizeof error);
+  if (!heart.install) fail(error);
+  watched_already(monitor);
   wedjat_begin(heart);
   wedjat_end(heart);
   CHECK(wedjat_get_stats(monitor, &stats) && stats.watched_threads == 1 && stats.stray_beats == 0);
@@ -75,11 +88,34 @@ static void *member(void *data) {
   longer[sizeof longer - 1] = 0;
   const char *names[] = {"", longer, "caf\xe9"};
   for (int i = 0; i < 3; i++) {
-    CHECK(wedjat_watch_thread(monitor, names[i], 0, 0).install != 0);
+    CHECK(wedjat_watch_thread(monitor, names[i], 0, 0, NULL, 0).install != 0);
     wedjat_unwatch_thread(monitor);
   }
   CHECK(wedjat_get_stats(monitor, &stats) && stats.watched_threads == 0 && stats.refused_threads == 0);
   return NULL;
+}
+
+/* A child of `fork` watches no thread until it installs a monitor; then its threads are watched as any. */
+static void forks(wedjat_monitor *monitor, wedjat_options options) {
+  char error[200] = "", directory[4096];
+  int status = -1;
+  pid_t child = fork();
+  if (child == 0) {
+    CHECK(wedjat_watch_thread(monitor, "early", 0, 0, error, sizeof error).install == 0);
+    CHECK(strstr(error, "child of `fork`"));
+    wedjat_uninstall(monitor);
+    CHECK(wedjat_watch_thread(monitor, "early", 0, 0, error, sizeof error).install == 0);
+    snprintf(directory, sizeof directory, "%s-child", options.directory);
+    options.directory = directory;
+    monitor = wedjat_install(&options, error, sizeof error);
+    if (!monitor) fail(error);
+    watched_already(monitor);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, member, monitor) == 0 && pthread_join(thread, NULL) == 0);
+    wedjat_uninstall(monitor);
+    exit(0);
+  }
+  CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
 }
 
 int main(int argc, char **argv) {
@@ -204,8 +240,11 @@ int main(int argc, char **argv) {
 #ifdef __linux__
   CHECK(!wedjat_watch_main_queue(monitor)); /* A program without libdispatch. */
 #endif
+  watched_already(monitor);
+  forks(monitor, options);
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, member, monitor) == 0 && pthread_join(thread, NULL) == 0);
+  CHECK(!wedjat_record(NULL, "look", text, sizeof text) && strstr(text, "no monitor"));
   CHECK(wedjat_record(monitor, "look", text, sizeof text));
   printf("report live %s\n", text);
   wedjat_uninstall(monitor);

@@ -48,11 +48,12 @@ nonisolated extension Recorder {
   ///   - timeout: Time without a beat that makes one strike, in seconds.
   ///   - strikes: Strikes in a row that make a stall.
   /// - Returns: The thread's heartbeat.
-  /// - Throws: ``RecorderError`` if the thread is watched already, as the one that installed the recorder is, or 256 threads are.
+  /// - Throws: ``RecorderError`` if the thread is watched already, if 256 threads are, or without a recorder. The thread that
+  ///   installed the recorder is watched already: use ``heartbeat`` there.
   public func watchThread(named name: String, timeout: TimeInterval = 0.05, strikes: Int = 5) throws(RecorderError)
     -> Heartbeat
   {
-    try watched(monitor.use { wedjat_watch_thread($0, name, milliseconds(timeout), count32(strikes)) })
+    try watched { wedjat_watch_thread($0, name, milliseconds(timeout), count32(strikes), $1, $2) }
   }
 
   /// Watches the calling thread as ``watchThread(named:timeout:strikes:)`` does, as a member of the pool `name`.
@@ -64,20 +65,20 @@ nonisolated extension Recorder {
   ///   - timeout: Time without a beat that makes one strike, in seconds.
   ///   - strikes: Strikes in a row that make a stall.
   /// - Returns: The thread's heartbeat.
-  /// - Throws: ``RecorderError`` if the thread is watched already, as the one that installed the recorder is, or 256 threads are.
+  /// - Throws: ``RecorderError`` if the thread is watched already, if 256 threads are, or without a recorder. The thread that
+  ///   installed the recorder is watched already: use ``heartbeat`` there.
   public func enterPool(named name: String, timeout: TimeInterval = 0.05, strikes: Int = 5) throws(RecorderError)
     -> Heartbeat
   {
-    try watched(monitor.use { wedjat_enter($0, name, milliseconds(timeout), count32(strikes)) })
+    try watched { wedjat_enter($0, name, milliseconds(timeout), count32(strikes), $1, $2) }
   }
 
-  private func watched(_ beat: wedjat_heartbeat) throws(RecorderError) -> Heartbeat {
-    guard beat.install != 0 else {
-      throw RecorderError(
-        .notWatched,
-        "This thread is watched already (use Recorder.heartbeat on the one that installed the recorder), 256 threads are, or no recorder is installed."
-      )
-    }
+  /// The heartbeat that `watch` returns, called with the monitor and room for the reason of a failure.
+  private func watched(
+    _ watch: (OpaquePointer?, UnsafeMutablePointer<CChar>, Int) -> wedjat_heartbeat
+  ) throws(RecorderError) -> Heartbeat {
+    let (beat, reason) = withRoom(for: 256) { room, size in monitor.use { watch($0, room, size) } }
+    guard beat.install != 0 else { throw RecorderError(.notWatched, "The thread cannot be watched: \(reason)") }
     return Heartbeat(beat: beat)
   }
 

@@ -119,9 +119,10 @@ int main(int argc, char **words) {
   wedjat_resume();
   wedjat_end(heart);
   // The main thread is watched already.
-  wedjat_heartbeat none = wedjat_watch_thread(monitor, "main", 0, 0);
-  expect(none.install == 0, "a thread is watched once");
-  none = wedjat_enter(monitor, "pool", 0, 0);
+  char error[200] = "";
+  wedjat_heartbeat none = wedjat_watch_thread(monitor, "main", 0, 0, error, sizeof error);
+  expect(none.install == 0 && has(error, "watched already"), "a thread is watched once");
+  none = wedjat_enter(monitor, "pool", 0, 0, NULL, 0);
   expect(none.install == 0, "a thread that is watched enters no pool");
   // Its watch ends with the monitor alone.
   wedjat_unwatch_thread(monitor);
