@@ -1,4 +1,4 @@
-//! The specification's reader in Python reads what the recorder writes: `suites/python/run`.
+//! The specification's reader in Python reads what the recorder writes: `suites/readers/run python`.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -9,7 +9,7 @@ use wedjat::report;
 /// What the reader in Python prints, one line a section, for a report of these bytes.
 fn read_in_python(name: &str, bytes: &[u8]) -> Output {
     let python = std::env::var_os("WEDJAT_PYTHON").expect(
-        "WEDJAT_PYTHON names a Python that has msgpack: run suites/python/run, which makes one",
+        "WEDJAT_PYTHON names a Python that has msgpack: run suites/readers/run python, which makes one",
     );
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&file, bytes).unwrap();
@@ -31,7 +31,7 @@ fn lines(output: &Output) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "needs Python and the network: suites/python/run runs it, and .ci/run runs that"]
+#[ignore = "needs Python and the network: suites/readers/run python runs it, and .ci/run runs that"]
 fn python_reads_what_we_write() {
     let (bytes, lengths) = stall_report(Shape::ALL_IMAGES);
     let lines = lines(&read_in_python("stall.wedjat", &bytes));
@@ -71,7 +71,7 @@ fn python_reads_what_we_write() {
 }
 
 #[test]
-#[ignore = "needs Python and the network: suites/python/run runs it, and .ci/run runs that"]
+#[ignore = "needs Python and the network: suites/readers/run python runs it, and .ci/run runs that"]
 fn python_reads_unknown_kinds_and_extension_types() {
     let lines = lines(&read_in_python(
         "full.wedjat",
@@ -88,7 +88,7 @@ fn python_reads_unknown_kinds_and_extension_types() {
 }
 
 #[test]
-#[ignore = "needs Python and the network: suites/python/run runs it, and .ci/run runs that"]
+#[ignore = "needs Python and the network: suites/readers/run python runs it, and .ci/run runs that"]
 fn python_finds_a_changed_byte_by_the_crc() {
     let (mut bytes, _) = stall_report(Shape::APP);
     let at = bytes
@@ -102,9 +102,10 @@ fn python_finds_a_changed_byte_by_the_crc() {
 
 /// `examples/read_folder.py` says of each sample what our reader finds in it.
 #[test]
-#[ignore = "needs Python and the network: suites/python/run runs it, and .ci/run runs that"]
+#[ignore = "needs Python and the network: suites/readers/run python runs it, and .ci/run runs that"]
 fn python_reads_a_folder() {
-    let python = std::env::var_os("WEDJAT_PYTHON").expect("WEDJAT_PYTHON: run suites/python/run");
+    let python =
+        std::env::var_os("WEDJAT_PYTHON").expect("WEDJAT_PYTHON: run suites/readers/run python");
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = root.join("testdata/reports/v1.0");
     let mut example = Command::new(python);

@@ -105,7 +105,7 @@ fn full() -> Report {
 }
 
 /// The same stall, in the program of `testdata/macho`, whose functions, lines and inlined chains are known: what
-/// `suites/browser/run` draws.
+/// `suites/readers/run browser` draws.
 fn pictured() -> Report {
     let mut report = full();
     report.head.id = *b"0123456789abcdef";

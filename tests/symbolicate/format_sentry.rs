@@ -172,9 +172,9 @@ fn an_event_has_names_the_group_and_what_the_app_has_set() {
     assert_eq!(crash["fingerprint"][0], json["group"]);
 }
 
-/// `suites/python/run` has what it needs.
+/// `suites/readers/run python` has what it needs.
 #[test]
-#[ignore = "needs Python with sentry-relay: suites/python/run"]
+#[ignore = "needs Python with sentry-relay: suites/readers/run python"]
 fn the_normaliser_of_sentry_finds_no_error() {
     let python = std::env::var("WEDJAT_PYTHON").expect("WEDJAT_PYTHON names a Python");
     let names = [
@@ -206,7 +206,7 @@ fn the_normaliser_of_sentry_finds_no_error() {
         .iter()
         .flat_map(|path| envelopes(std::slice::from_ref(path)));
     std::fs::write(file.path(), envelopes.collect::<Vec<u8>>()).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("suites/python/normalise.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("suites/readers/normalise.py");
     let out = Command::new(python)
         .arg(script)
         .arg(file.path())
