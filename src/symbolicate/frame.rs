@@ -184,7 +184,8 @@ pub struct Awaiting {
 impl Stack {
     /// The functions that await the one of a frame.
     pub(crate) fn awaiting(&self, frame: usize) -> Option<&Awaiting> {
-        self.tasks.iter().find(|tasks| tasks.frame == frame)
+        let at = self.tasks.binary_search_by_key(&frame, |tasks| tasks.frame);
+        self.tasks.get(at.ok()?)
     }
 
     /// All frames, innermost first, each followed by the callers that await its function.

@@ -15,7 +15,7 @@ use super::recorded::Recorded;
 use super::samples::in_full;
 use super::system_paths::is_system;
 use super::tail_calls::{KnownTailCallers, TailCallers};
-use crate::report::model::{self, AsyncChain, Image, Report, Thread};
+use crate::report::model::{self, AsyncChain, Image, ImageIndex, Report, Thread};
 use crate::report::{Found, Reading};
 
 /// Names the frames of reports by a set of [`DebugFiles`]. `Send + Sync`; files are opened when a
@@ -122,6 +122,8 @@ impl Symbolicator {
             gathered,
             report: &report,
             images: vec![None; report.images.len()],
+            by_address: ImageIndex::new(&report.images),
+            callers: MOST_CALLERS,
             deadline: limit.and_then(|limit| Instant::now().checked_add(limit)),
             late: 0,
         };
@@ -162,9 +164,8 @@ fn give_reason(of: &mut Symbolicated) {
     }
 }
 
-/// Most chains of async callers of a stack that are looked up, and callers of each. An honest report has fewer of both.
-const MOST_CHAINS: usize = 32;
-const MOST_CALLERS: usize = 1024;
+/// Most async callers of a report that are looked up. An honest report has fewer.
+const MOST_CALLERS: usize = 1 << 16;
 
 /// One report being worked on.
 struct ReportRun<'a> {
@@ -173,6 +174,9 @@ struct ReportRun<'a> {
     report: &'a Report,
     /// The answers in each image that a frame has pointed into.
     images: Vec<Option<Option<Answers>>>,
+    by_address: ImageIndex,
+    /// Number of async callers that may still be looked up.
+    callers: usize,
     deadline: Option<Instant>,
     /// Frames that were reached behind it.
     late: u64,
@@ -241,49 +245,32 @@ impl ReportRun<'_> {
 
     /// The callers that await functions of a thread's frames.
     fn tasks(&mut self, thread: &Thread, frames: usize) -> Vec<Awaiting> {
-        let mut tasks: Vec<Awaiting> = Vec::new();
-        for chain in thread.tasks.iter().take(MOST_CHAINS) {
-            let Some(frame) = usize::try_from(chain.frame)
-                .ok()
-                .filter(|frame| *frame < frames)
-            else {
-                continue;
-            };
-            if tasks.iter().all(|known| known.frame != frame) {
-                tasks.push(Awaiting {
-                    frame,
-                    callers: self.callers(chain),
-                    end: chain.end,
-                });
-            }
-        }
-        tasks.sort_by_key(|tasks| tasks.frame);
-        tasks
+        let chains = thread.tasks.iter();
+        let mut chains: Vec<_> = chains.filter(|chain| chain.frame < frames as u64).collect();
+        chains.sort_by_key(|chain| chain.frame);
+        chains.dedup_by_key(|chain| chain.frame);
+        let awaiting = chains.into_iter().map(|chain| Awaiting {
+            frame: chain.frame as usize,
+            callers: self.callers(chain),
+            end: chain.end,
+        });
+        awaiting.collect()
     }
 
     /// The callers of a chain. They resume at the beginning of a function: the address is looked up as it is.
     fn callers(&mut self, chain: &AsyncChain) -> Vec<PhysicalFrame> {
-        let images = &self.report.images;
-        let image = |pc: u64| {
-            let found = images
-                .iter()
-                .position(|image| pc.wrapping_sub(image.base) < image.size);
-            found.map(|index| index as u32)
-        };
-        let frames = chain
-            .callers
-            .iter()
-            .take(MOST_CALLERS)
-            .map(|&pc| model::Frame {
-                pc,
-                found: Found::Context,
-                image: image(pc),
-                name: None,
-            });
+        let callers = chain.callers.iter().take(self.callers);
+        let frames = callers.map(|&pc| model::Frame {
+            pc,
+            found: Found::Context,
+            image: self.by_address.at(pc),
+            name: None,
+        });
         let thread = Thread {
             frames: frames.collect(),
             ..Thread::default()
         };
+        self.callers -= thread.frames.len();
         let recorded = Recorded::new(&thread);
         let frames = thread.frames.iter().enumerate();
         frames

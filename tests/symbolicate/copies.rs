@@ -193,6 +193,38 @@ fn of_copies_the_most_complete_one_counts() {
     }
 }
 
+/// Who has seen a report knows its id, and puts a report of another head or thread before it.
+#[test]
+fn a_report_of_others_with_a_known_id_hides_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let forged = [
+        crash(1, 1, "nothing"),
+        crash(1, 2, "parse"),
+        crash(1, 2, ""),
+    ];
+    for (at, bytes) in forged.iter().chain([&crash(1, 1, "parse"); 2]).enumerate() {
+        std::fs::write(folder.path().join(format!("{at}.wedjat")), bytes).unwrap();
+    }
+    let folder = folder.path().to_str().unwrap();
+    let printed = symbolicate(&["--format", "ndjson", folder]);
+    let lines = text(&printed.stdout);
+    assert_eq!(lines.lines().count(), 4, "{lines}");
+    assert!(lines.contains("crash in parse"), "{lines}");
+    let errors = text(&printed.stderr);
+    assert!(
+        errors.contains("no copies, though their id came before: 3 reports"),
+        "{errors}"
+    );
+    assert!(errors.contains("1 report came again"), "{errors}");
+    let top = symbolicate(&["--top", "10", folder]);
+    let top = text(&top.stdout);
+    assert!(top.contains("4 reports in "), "{top}");
+    assert!(
+        top.contains("no copies, though their id came before: 3 reports"),
+        "{top}"
+    );
+}
+
 /// Several reports in one file, of which one is cut.
 #[test]
 fn a_cut_copy_among_other_reports_of_a_file_counts_last() {
@@ -305,6 +337,17 @@ fn bombs_and_cut_files_are_named_and_the_others_read() {
         errors.contains("3.wedjat.gz: gzip data damaged or cut at byte"),
         "{errors}"
     );
+}
+
+#[test]
+fn one_file_of_a_folder_that_cannot_be_opened_is_status_1() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.wedjat"), crash(1, 1, "parse")).unwrap();
+    std::os::unix::fs::symlink("nowhere", folder.path().join("b.wedjat")).unwrap();
+    let output = symbolicate(&["--follow-links", folder.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("parse"));
+    assert!(text(&output.stderr).contains("b.wedjat: "));
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! Executables and libraries, and memory near a crash.
+//! Executables and libraries, by address too, and memory near a crash.
 
 use super::Extra;
+use crate::report::limits::IMAGE_BYTES;
 use crate::report::wire::fields::{Address, As, bytes, extra, image_id, lenient};
 
 section! {
@@ -61,5 +62,34 @@ section! {
         /// *else a text alone*
         #[serde(with = "bytes")]
         bytes: Vec<u8> as &'a [u8],
+    }
+}
+
+/// The images of a report in order of address: base, end and index. An image without a size ends where the next one begins.
+#[derive(Debug, Default)]
+pub(crate) struct ImageIndex(pub Vec<(u64, u64, u32)>);
+
+impl ImageIndex {
+    pub fn new(images: &[Image]) -> ImageIndex {
+        let images = images.iter().zip(0..);
+        let range =
+            |(image, at): (&Image, u32)| (image.base, image.base.saturating_add(image.size), at);
+        let mut ranges: Vec<_> = images.map(range).collect();
+        ranges.sort_unstable();
+        let mut next = u64::MAX;
+        for (base, end, _) in ranges.iter_mut().rev() {
+            if *end == *base && *base != 0 {
+                *end = next.min(base.saturating_add(IMAGE_BYTES));
+            }
+            next = *base;
+        }
+        ImageIndex(ranges)
+    }
+
+    /// The index of the image at an address.
+    pub fn at(&self, address: u64) -> Option<u32> {
+        let after = self.0.partition_point(|(base, ..)| *base <= address);
+        let (_, end, index) = *self.0.get(after.checked_sub(1)?)?;
+        (address < end).then_some(index)
     }
 }

@@ -50,6 +50,7 @@ pub(crate) use frame::Frames;
 pub use frame::{Found, Frame, Omitted, RawFrame, WalkEnd};
 pub(crate) use head::VERSION;
 pub use head::{App, AppView, Head, HeadView, Magic, Os, OsView};
+pub(crate) use image::ImageIndex;
 pub use image::{Image, ImageView, NearMemory, NearMemoryView};
 pub use stack::{Sample, SampleView, Thread, ThreadView};
 pub use state::{

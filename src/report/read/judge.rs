@@ -102,19 +102,8 @@ impl SectionReader<'_> {
 
     /// Sets right or tells of what frames say of their images.
     pub(super) fn judge_images(&mut self) {
-        let mut ranges: Vec<(u64, u64, u32)> = Vec::new();
-        if self.misplaced_images {
-            let range = |(index, image): (usize, &Image)| {
-                (
-                    image.base,
-                    image.base.saturating_add(image.size),
-                    index as u32,
-                )
-            };
-            ranges = self.report.images.iter().enumerate().map(range).collect();
-            ranges.sort_unstable();
-        }
-        let count = self.report.images.len();
+        let images = &self.report.images;
+        let (by_address, count) = (ImageIndex::new(images), images.len());
         // One that the next launch closed may end between a thread and its images: it
         // says so itself.
         let next_launch = ClosedBy::NextLaunch.as_str();
@@ -136,7 +125,12 @@ impl SectionReader<'_> {
             for frame in frames.iter_mut() {
                 let Some(image) = frame.image else { continue };
                 if self.misplaced_images {
-                    frame.image = image_at(&ranges, frame, image);
+                    let at = by_address.at(match frame.found {
+                        Found::Context => frame.pc,
+                        _ => frame.pc.saturating_sub(1),
+                    });
+                    // An image of unknown size counts only where the index is still right.
+                    frame.image = at.filter(|&at| images[at as usize].size > 0 || at == image);
                 } else if image as usize >= count {
                     beyond = beyond.or(Some(image));
                 }
@@ -183,16 +177,4 @@ pub(super) fn settle(frames: &mut Vec<Frame>, omitted: &mut Option<Omitted>, unr
         .saturating_add(stated.count)
         .saturating_add(given_up);
     *omitted = Some(Omitted { at: from, count });
-}
-
-/// The image that holds the frame, where the index that it states may count images that were lost.
-fn image_at(ranges: &[(u64, u64, u32)], frame: &Frame, stated: u32) -> Option<u32> {
-    let pc = match frame.found {
-        Found::Context => frame.pc,
-        _ => frame.pc.saturating_sub(1),
-    };
-    let behind = ranges.partition_point(|&(base, _, _)| base <= pc);
-    let &(base, end, index) = ranges.get(behind.checked_sub(1)?)?;
-    // An image of unknown size counts only where the index is still right.
-    (pc < end || (base == end && index == stated)).then_some(index)
 }

@@ -2,8 +2,7 @@
 
 use super::hexadecimal::{Places, replace_addresses};
 use super::walk::{each_text, each_value};
-use crate::report::limits::IMAGE_BYTES;
-use crate::report::model::{Report, Value};
+use crate::report::model::{ImageIndex, Report, Value};
 
 /// Address to which the first image is moved.
 const FIRST_BASE: u64 = 0x1_0000_0000;
@@ -14,21 +13,10 @@ const IN_PAGE: u64 = 0xfff;
 
 /// Lays the images out anew, and moves the addresses within them along.
 pub(super) fn remove_slides(report: &mut Report) {
-    let mut old: Vec<(u64, u64)> = report
-        .images
-        .iter()
-        .map(|image| (image.base, image.size))
-        .collect();
-    let mut by_base: Vec<usize> = (0..old.len()).collect();
-    by_base.sort_by_key(|&image| old[image].0);
-    // One of unknown size ends where the next one begins.
-    let mut end = u64::MAX;
-    for &image in by_base.iter().rev() {
-        let (base, size) = &mut old[image];
-        if *size == 0 && *base != 0 {
-            *size = IMAGE_BYTES.min(end - *base);
-        }
-        end = *base;
+    let images = ImageIndex::new(&report.images);
+    let mut old = vec![(0, 0); report.images.len()];
+    for &(base, end, image) in &images.0 {
+        old[image as usize] = (base, end - base);
     }
     let mut next = FIRST_BASE;
     for (image, (_, size)) in report.images.iter_mut().zip(&old) {
@@ -44,10 +32,9 @@ pub(super) fn remove_slides(report: &mut Report) {
         (offset <= size).then(|| new[image].wrapping_add(offset))
     };
     let anywhere = |address: u64| {
-        // Images don't overlap; one may begin right where another ends.
-        let behind = by_base.partition_point(|&image| old[image].0 <= address);
-        let nearest = by_base[..behind].iter().rev().take(4);
-        nearest.copied().find_map(|image| within(image, address))
+        let image = images.at(address);
+        let image = image.or_else(|| images.at(address.checked_sub(1)?))?;
+        within(image as usize, address)
     };
     each_value(report, &mut |value| {
         if let Value::Unsigned(number) = value {

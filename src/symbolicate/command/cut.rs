@@ -27,11 +27,11 @@ pub(super) struct CutReport {
 impl CutReport {
     /// The place of a report of a file, if it is cut. A report without an id has no copies.
     pub fn of(path: &Path, index: usize, reading: &Reading) -> Option<CutReport> {
-        let identity = identity(&reading.report).filter(|_| !reading.damage.is_empty())?;
+        let identity = identity(&reading.report, true).filter(|_| !reading.damage.is_empty())?;
         Some(CutReport {
             path: path.to_owned(),
             index,
-            identity,
+            identity: identity[0],
             // Neither packing nor what else is in the file counts.
             size: report::to_bytes(&reading.report).len(),
         })

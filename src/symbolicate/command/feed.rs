@@ -21,7 +21,7 @@ use crate::symbolicate::error::plain_words;
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::links::GivenFolder;
 use crate::symbolicate::files::own::descriptor;
-use crate::symbolicate::import;
+use crate::symbolicate::{Error, import};
 
 /// Reports of a batch,
 const BATCH: usize = 64;
@@ -96,6 +96,9 @@ pub(super) fn feed(inputs: &Inputs, input: &mut dyn Read, pass: &mut dyn FnMut(V
             feed.descriptor(path, descriptor, input)
         } else if path.is_dir() {
             feed.folder(path)
+        } else if let Err(error @ Error::Io { .. }) = SharedBytes::read(path, 0) {
+            // It cannot be opened.
+            feed.message(Message::Unopened(error.to_string()))
         } else {
             feed.file(path.clone())
         };

@@ -10,8 +10,7 @@ use super::tally::Message;
 use super::unpack::{Packing, unpacked};
 use crate::report::{self, ReadError, Reading, ReportReader, limits};
 use crate::symbolicate::files::bytes::SharedBytes;
-use crate::symbolicate::import::{EnvelopeItem, ImportError};
-use crate::symbolicate::{Error, import};
+use crate::symbolicate::import::{self, EnvelopeItem, ImportError};
 
 /// A report, or what there is to say in its place.
 pub(super) enum Parsed {
@@ -65,9 +64,6 @@ fn parse_item(item: Item, all: &mut Vec<Parsed>, cut: Option<&mut Vec<CutReport>
 fn parse_path(path: &Path, all: &mut Vec<Parsed>) {
     match SharedBytes::read(path, limits::REPORT_BYTES as u64) {
         Ok(bytes) => parse_file(&path.display().to_string(), &bytes, all),
-        Err(error @ Error::Io { .. }) => {
-            all.push(Parsed::Message(Message::Unopened(error.to_string())));
-        }
         Err(error) => all.push(Parsed::unreadable(error)),
     }
 }

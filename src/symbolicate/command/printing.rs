@@ -11,9 +11,9 @@ use super::progress::Progress;
 use super::tally::{Message, MessageLimit, Tally};
 use super::{DONE, INTERRUPTED, Messages, USAGE, done, interrupt};
 use crate::symbolicate::DebugFiles;
-use crate::symbolicate::format::facts::count;
+use crate::symbolicate::format::facts::{copies_lines, count};
 use crate::symbolicate::format::{Format, missing_text};
-use crate::symbolicate::group::SeenIds;
+use crate::symbolicate::group::{Identity, SeenIds};
 
 /// Time between two looks of a waiting thread for an interrupt.
 pub(super) const TICK: Duration = Duration::from_millis(100);
@@ -27,7 +27,7 @@ pub(super) struct Batch<P> {
 
 pub(super) enum Outcome<P> {
     /// Of the report with this identity.
-    Part(Option<u64>, P),
+    Part(Option<Identity>, P),
     Message(Message),
 }
 
@@ -127,7 +127,7 @@ impl<'p, 'm, F: Format> Printer<'p, 'm, F> {
     ) -> u8 {
         self.progress.finish();
         self.tally.short_sources = short_sources;
-        self.tally.again = self.seen.again();
+        self.tally.copies = copies_lines(self.seen.again, self.seen.others).collect();
         if let Some(more) = self.quiet.hidden() {
             let all = count(self.tally.seen, "report");
             let text = format!("{more} more such messages about {all}; --verbose prints all");

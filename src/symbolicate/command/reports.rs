@@ -225,7 +225,7 @@ impl Job<'_> {
         for damage in &reading.damage {
             batch.message(Message::Warning(format!("{origin}: {damage}")));
         }
-        let identity = identity(&reading.report);
+        let identity = identity(&reading.report, !reading.damage.is_empty());
         let named = survive::run(|| self.named::<F>(origin, reading, gathered, &mut batch.tally));
         match named {
             Ok(part) => batch

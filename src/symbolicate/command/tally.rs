@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::args::Args;
 use super::{DAMAGED, DONE, Messages, NOTHING};
 use crate::report::model::Image;
-use crate::symbolicate::format::facts::{again_text, count};
+use crate::symbolicate::format::facts::count;
 use crate::symbolicate::format::missing_lines;
 use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::{DebugFiles, MissingFile, Symbolicated};
@@ -43,8 +43,8 @@ pub(super) struct Tally {
     pub damaged: u64,
     /// Inputs that could not be opened or read.
     pub unopened: u64,
-    /// Reports that came again, and were not counted again.
-    pub again: u64,
+    /// The lines about reports that came again.
+    pub copies: Vec<String>,
     pub missing: BTreeMap<(String, Vec<u8>), MissingFile>,
     /// Files of source code that end before a frame's line.
     pub short_sources: Vec<PathBuf>,
@@ -56,7 +56,6 @@ impl Tally {
         self.unwanted += other.unwanted;
         self.damaged += other.damaged;
         self.unopened += other.unopened;
-        self.again += other.again;
         for (key, missing) in other.missing {
             if self.missing.len() < MISSING {
                 self.missing.entry(key).or_insert(missing);
@@ -81,8 +80,8 @@ impl Tally {
                 "{all} read, but none has the type, time and version that you asked for"
             ));
         }
-        if self.again > 0 {
-            messages.note(&format!("symbolicate: {}", again_text(self.again)));
+        for line in &self.copies {
+            messages.note(&format!("symbolicate: {line}"));
         }
         // The system's own libraries are known to lack debug files: `--list-missing` has them.
         let missing = self.missing.values().filter(|m| !(m.system && m.symbols));

@@ -331,10 +331,13 @@ pub(super) fn bytes(count: u64) -> String {
     }
 }
 
-/// The line about reports whose ids came more than once.
-pub(crate) fn again_text(again: u64) -> String {
-    let s = if again == 1 { "s" } else { "" };
-    format!("{} came again and count{s} once", count(again, "report"))
+/// The lines about copies, and about reports that have the ids of others and are no copies of them.
+pub(crate) fn copies_lines(again: u64, others: u64) -> impl Iterator<Item = String> {
+    let (s, reports) = (if again == 1 { "s" } else { "" }, count(again, "report"));
+    let again = (again > 0).then(|| format!("{reports} came again and count{s} once"));
+    let reports = count(others, "report");
+    let other = || format!("no copies, though their id came before: {reports}; each counts");
+    again.into_iter().chain((others > 0).then(other))
 }
 
 /// `1 report`, `2 reports`.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anstyle::Style as Paint;
 use serde_json::{Map, json};
 
-use super::facts::{again_text, count, date_time, duration};
+use super::facts::{copies_lines, count, date_time, duration};
 use super::findings::titles;
 use super::{Format, PlainJson, Style, plain};
 use crate::report::time::nanos;
@@ -70,17 +70,15 @@ impl Format for Top {
         let top = self.groups.top(self.n);
         let titles = titles(&top);
         let versions = versions(&self.groups);
-        let objects = || {
-            top.iter()
-                .zip(&titles)
-                .map(|(group, title)| group_json(group, &versions, title))
-        };
+        let titled = top.iter().zip(&titles);
+        let objects = || (titled.clone()).map(|(group, title)| group_json(group, &versions, title));
         match self.layout {
             TopLayout::Text => self.text(&top, &titles, &versions, out)?,
             TopLayout::Json => {
                 let document = json!({
                     "reports": self.groups.reports(),
                     "again": self.groups.again(),
+                    "others": self.groups.others(),
                     "groups": self.groups.len(),
                     "dropped": self.groups.dropped(),
                     "top": objects().collect::<Vec<_>>(),
@@ -109,8 +107,8 @@ impl Top {
         let all = count(reports, "report");
         let groups = count(self.groups.len() as u64, "group");
         writeln!(out, "{all} in {groups}; those that hurt users most:")?;
-        if let again @ 1.. = self.groups.again() {
-            writeln!(out, "{}.", again_text(again))?;
+        for line in copies_lines(self.groups.again(), self.groups.others()) {
+            writeln!(out, "{line}.")?;
         }
         let title = "     launches  ended by it  reports        time  what";
         writeln!(out, "\n{title}")?;

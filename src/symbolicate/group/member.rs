@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::seen::identity;
+use super::seen::{Identity, identity};
 use super::stack::frame_named;
 use super::{NO_END, normalised};
 use crate::report::time::since_epoch;
@@ -19,7 +19,7 @@ pub struct Member {
     /// The group's [`key`](super::Group::key).
     pub key: u128,
     /// A hash of its id, which copies have in common; `None` where it has none.
-    pub identity: Option<u64>,
+    pub(super) identity: Option<Identity>,
     /// The kind of event.
     pub kind: EventKind,
     /// The [`normalised`] stack, innermost first.
@@ -77,15 +77,15 @@ impl Member {
         let place = stack.first().and_then(|name| place(symbolicated, name));
         let message = event.and_then(|event| message_of(event, shortened));
         // Panics at one place may be faults of many kinds.
-        let is_panic = kind == EventKind::Panic;
-        let panic_pattern = match event {
-            Some(event) if is_panic => message_of(event, pattern),
-            _ => None,
-        };
+        let panic = event.filter(|_| kind == EventKind::Panic);
+        let panic_pattern = panic.and_then(|event| message_of(event, pattern));
         let facts = [ended_by, panic_pattern.as_deref()];
         let head = &report.head;
         let reason = report.reason().and_then(pattern).unwrap_or_default();
-        let label = |name: &'static str, value: &str| (name.into(), or_unknown(value));
+        let label = |name: &'static str, value: &str| {
+            let value = if value.is_empty() { UNKNOWN } else { value };
+            (name.into(), value.to_owned())
+        };
         let mut labels: Vec<(Label, String)> = vec![
             label("versions", &head.app.version),
             label("devices", head.device.as_deref().unwrap_or("")),
@@ -99,7 +99,7 @@ impl Member {
         let launch = Some(head.launch).filter(|launch| *launch != [0; 16]);
         Member {
             key: key_of(kind, facts, &app_word(&head.app.name), &stack),
-            identity: identity(report),
+            identity: identity(report, !symbolicated.damage.is_empty()),
             kind,
             stack,
             ended_by: ended_by.map(str::to_owned),
@@ -176,18 +176,8 @@ fn ended_by(event: &Event) -> Option<&str> {
 
 /// The system and its version. Apple's crash reports still call iOS `iPhone OS`.
 fn system(os: &Os) -> String {
-    let name = if os.name == "iPhone OS" {
-        "iOS"
-    } else {
-        &os.name
-    };
+    let name = os.name.replace("iPhone OS", "iOS");
     format!("{name} {}", os.version).trim().to_owned()
-}
-
-/// Returns the name under which groups count a version or a device.
-fn or_unknown(name: &str) -> String {
-    let name = if name.is_empty() { UNKNOWN } else { name };
-    name.to_owned()
 }
 
 /// A key of the app as a label, with its value.
@@ -231,20 +221,16 @@ fn app_word(name: &str) -> String {
         Some(last) if is_bundle => last,
         _ => name,
     };
-    word.chars()
-        .filter(|c| c.is_alphanumeric())
-        .flat_map(char::to_lowercase)
-        .collect()
+    let letters = word.chars().filter(|c| c.is_alphanumeric());
+    letters.flat_map(char::to_lowercase).collect()
 }
 
 /// FNV-1a of 128 bits: for a hash that must never change, simple enough to be written in any language.
 fn key_of(kind: EventKind, facts: [Option<&str>; 2], app: &str, stack: &[String]) -> u128 {
     let recipe = RECIPE.to_string();
     let front = [recipe.as_str(), kind.as_str(), app];
-    let words = front
-        .into_iter()
-        .chain(facts.into_iter().flatten())
-        .chain(stack.iter().map(String::as_str));
+    let words = front.into_iter().chain(facts.into_iter().flatten());
+    let words = words.chain(stack.iter().map(String::as_str));
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     for byte in words.flat_map(|word| word.bytes().chain([0])) {
         hash = (hash ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);

@@ -28,7 +28,7 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use self::member::{KEY, UNKNOWN};
 pub use self::member::{Label, Member, RECIPE, key_text};
-pub(crate) use self::seen::{SeenIds, identity};
+pub(crate) use self::seen::{Identity, SeenIds, identity};
 pub use self::stack::{normalised, thread_in_question};
 use super::frame::Symbolicated;
 
@@ -173,7 +173,12 @@ impl Groups {
 
     /// Number of reports that were not counted, since their id had come before.
     pub fn again(&self) -> u64 {
-        self.seen.again()
+        self.seen.again
+    }
+
+    /// Number of reports with the id of an earlier one that are no copies of it.
+    pub fn others(&self) -> u64 {
+        self.seen.others
     }
 
     /// Number of reports in groups too rare to be kept.

@@ -1,45 +1,62 @@
-//! Ids of the reports that were read. A repeated upload brings a report twice.
+//! Copies among the reports that were read. A repeated upload brings a report twice.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::LazyLock;
 
 use rustc_hash::FxHashSet;
 
 use crate::report::Report;
 
-/// Most ids in each of two halves. When the new half is full, the old half is forgotten.
-const HALF: usize = 1 << 21;
+/// Most hashes that are kept, two or three of a report; then all are forgotten.
+const MOST: usize = 1 << 22;
 
-/// The ids of the latest millions of reports, as hashes.
+/// What copies of a report have in common, as hashes that nobody can foresee: of the id; of id and head (launch, time and
+/// process); of head and threads up to the crashed one, or the complement of the second where a report was cut before them.
+pub(crate) type Identity = [u64; 3];
+
+/// The identities of the latest million reports.
 #[derive(Debug, Default)]
 pub(crate) struct SeenIds {
-    new: FxHashSet<u64>,
-    old: FxHashSet<u64>,
-    again: u64,
+    known: FxHashSet<u64>,
+    /// Count of the copies.
+    pub again: u64,
+    /// Count of the reports that have the id of an earlier one and are no copies of it.
+    pub others: u64,
 }
 
 impl SeenIds {
-    /// Returns true if a report with this [`identity`] comes for the first time, and always for `None`.
-    pub fn is_new(&mut self, identity: Option<u64>) -> bool {
-        let Some(hash) = identity else {
-            return true;
-        };
-        let is_new = !self.old.contains(&hash) && self.new.insert(hash);
-        self.again += u64::from(!is_new);
-        if self.new.len() >= HALF {
-            self.old = std::mem::take(&mut self.new);
-        }
-        is_new
-    }
-
-    /// Count of the reports whose id had come before.
-    pub fn again(&self) -> u64 {
-        self.again
+    /// Returns true unless this is a copy of an earlier report, and always for `None`.
+    pub fn is_new(&mut self, identity: Option<Identity>) -> bool {
+        identity.is_none_or(|[id, head, threads]| {
+            let is_known = |hash| self.known.contains(&hash);
+            let is_cut_copy = threads == !head && is_known(head);
+            let is_new = !is_known(threads) && !is_known(!head) && !is_cut_copy;
+            self.again += u64::from(!is_new);
+            self.others += u64::from(is_new && is_known(id));
+            if self.known.len() >= MOST {
+                self.known.clear();
+            }
+            self.known.extend([id, head, threads]);
+            is_new
+        })
     }
 }
 
-/// A hash of the report's id, which its copies have in common; `None` for a report without an id. A copy may be cut, and a
-/// stall may have been uploaded before it ended: the id alone counts.
-pub(crate) fn identity(report: &Report) -> Option<u64> {
-    let id = &report.head.id;
-    (*id != [0; 16]).then(|| spread(id))
+/// The identity of a report, which its copies have in common; `None` for a report without an id. A copy may be cut, and a
+/// stall may have been uploaded before it ended: of its sections the head and the first threads count.
+pub(crate) fn identity(report: &Report, is_damaged: bool) -> Option<Identity> {
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let (head, all) = (&report.head, &report.threads);
+    let crashed = all.iter().position(|thread| thread.crashed).unwrap_or(0);
+    let threads = all.iter().take(1 + crashed);
+    let frames = threads.flat_map(|thread| &thread.frames);
+    let frames = frames.map(|frame| (frame.pc, frame.image, &frame.name));
+    let of_head = KEYS.hash_one((head.id, head.launch, head.time, head.pid));
+    // A whole report without threads is no part of another one.
+    let is_cut = is_damaged && all.is_empty();
+    let whole = KEYS.hash_one((of_head, frames.collect::<Vec<_>>()));
+    let threads = [whole, !of_head][usize::from(is_cut)];
+    (head.id != [0; 16]).then(|| [KEYS.hash_one(head.id), of_head, threads])
 }
 
 /// A hash of an id. Ids may count up: the finalizer of SplitMix64 spreads them.
@@ -53,27 +70,69 @@ pub(super) fn spread(id: &[u8; 16]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
     use super::*;
+    use crate::report::{Frame, Thread};
+
+    fn report(id: u8, seconds: u64, pcs: &[u64]) -> Report {
+        let mut report = Report::default();
+        report.head.id = [id; 16];
+        report.head.time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let frame = |&pc: &u64| Frame {
+            pc,
+            ..Frame::default()
+        };
+        if !pcs.is_empty() {
+            report.threads.push(Thread {
+                frames: pcs.iter().map(frame).collect(),
+                ..Thread::default()
+            });
+        }
+        report
+    }
 
     #[test]
     fn an_id_is_new_once_and_no_id_always() {
         let mut seen = SeenIds::default();
-        let ids = (1..=1000_u128).map(|id| Some(spread(&id.to_be_bytes())));
-        assert_eq!(ids.clone().filter(|id| seen.is_new(*id)).count(), 1000);
-        assert_eq!(ids.filter(|id| seen.is_new(*id)).count(), 0);
+        let all = (0..1000_u128).map(|id| {
+            let mut one = report(1, 7, &[1]);
+            one.head.id = (id + 1).to_be_bytes();
+            identity(&one, false)
+        });
+        assert_eq!(all.clone().filter(|one| seen.is_new(*one)).count(), 1000);
+        assert_eq!(all.filter(|one| seen.is_new(*one)).count(), 0);
         assert!(seen.is_new(None) && seen.is_new(None));
-        assert_eq!(seen.again(), 1000);
+        assert_eq!((seen.again, seen.others), (1000, 0));
+        assert_eq!(identity(&report(0, 7, &[1]), false), None);
     }
 
     #[test]
-    fn the_id_alone_counts_and_zeros_are_none() {
-        let mut report = Report::default();
-        assert_eq!(identity(&report), None);
-        report.head.id = [7; 16];
-        let mut cut = report.clone();
-        cut.threads.push(crate::report::Thread::default());
-        assert_eq!(identity(&report), identity(&cut));
-        cut.head.id = [8; 16];
-        assert_ne!(identity(&report), identity(&cut));
+    fn a_copy_has_the_same_head_and_the_same_thread_or_is_cut_before_it() {
+        let (whole, cut) = (report(1, 7, &[1, 2]), report(1, 7, &[]));
+        for (other, is_damaged, is_copy) in [
+            (whole.clone(), false, true),
+            (whole.clone(), true, true),
+            (cut.clone(), true, true),
+            // Reports of others, who know the id.
+            (cut, false, false),
+            (report(1, 8, &[1, 2]), false, false),
+            (report(1, 7, &[1, 3]), false, false),
+            (report(1, 7, &[1, 3]), true, false),
+            (report(1, 8, &[]), true, false),
+        ] {
+            for swapped in [false, true] {
+                let mut two = [identity(&whole, false), identity(&other, is_damaged)];
+                if swapped {
+                    two.reverse();
+                }
+                let mut seen = SeenIds::default();
+                assert!(seen.is_new(two[0]));
+                assert_eq!(seen.is_new(two[1]), !is_copy, "{other:?}");
+                // Copies of either count once.
+                assert!(!seen.is_new(two[0]) && !seen.is_new(two[1]));
+                assert_eq!(seen.others, u64::from(!is_copy));
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::report::{EventKind, Report, Thread};
+use crate::report::{EventKind, Report, Sample, Thread};
 use crate::symbolicate::blame::{Blamed, Owner, is_bare, owner, sought};
 use crate::symbolicate::frame::{SourceFrame, Stack, Symbolicated};
 use crate::symbolicate::names::{Name, holder_of_closure, name, plain_name};
@@ -42,12 +42,9 @@ pub fn normalised(report: &Symbolicated) -> Vec<String> {
         return texts(&stack);
     }
     let samples = report.report.samples.iter().zip(&report.samples);
-    let mut stacks: Vec<(Vec<Arc<str>>, u64)> = samples
-        .map(|(sample, stack)| {
-            let twice = sample.count.max(1).saturating_mul(2);
-            (outermost(report, stack), twice)
-        })
-        .collect();
+    let twice = |sample: &Sample| sample.count.max(1).saturating_mul(2);
+    let weighed = samples.map(|(sample, stack)| (outermost(report, stack), twice(sample)));
+    let mut stacks: Vec<_> = weighed.collect();
     // The thread's own stack, from when the stall was sure, counts as an average sample, and a little
     // more: it tells two ways of the same weight apart.
     let total: u128 = stacks.iter().map(|(_, count)| u128::from(*count)).sum();
@@ -134,11 +131,9 @@ fn outermost(report: &Symbolicated, stack: &Stack) -> Vec<Arc<str>> {
     let mut all: Vec<_> = frames.map(|frame| (frame, owned(frame))).collect();
     all.reverse();
     let levels: [&[Owner]; 2] = [&[Owner::App], &[Owner::App, Owner::Library]];
-    let mut levels = levels
-        .into_iter()
-        .map(|owners| names(report, &all, Some(owners)));
-    let found = levels.find(|names| !names.is_empty());
-    let mut found = found.unwrap_or_else(|| names(report, &all, None));
+    let levels = levels.into_iter().map(Some).chain([None]);
+    let mut levels = levels.map(|owners| names(report, &all, owners));
+    let mut found = levels.find(|names| !names.is_empty()).unwrap_or_default();
     let mut len = 0;
     for at in 0..found.len() {
         found.swap(len, at);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::json_fields::keep_frames;
 use super::{JsonFields, Layout};
+use crate::report::model::ImageIndex;
 use crate::report::{
     Damage, DamageKind, Event, EventKind, Found, Frame, Image, Reading, Report, Sample, StallEnd,
     Thread, Value, limits,
@@ -30,8 +31,7 @@ pub(super) struct ReportBuilder {
     pub left_out: u64,
     /// The [`weight`] of its samples.
     sampled: usize,
-    /// Images by address: base, end, index.
-    ranges: Vec<(u64, u64, u32)>,
+    images: ImageIndex,
     /// Says the first image that a frame has the index of, and no list has.
     missing: Option<String>,
     /// The message of a trap.
@@ -71,27 +71,13 @@ impl ReportBuilder {
         has_room
     }
 
-    /// Makes [`ReportBuilder::image_at`] know the images so far. Some reports do not say where an image ends: it
-    /// ends where the next one begins.
+    /// Makes [`ReportBuilder::image_at`] know the images so far.
     pub fn index_images(&mut self) {
-        let images = self.report.images.iter().zip(0..);
-        self.ranges = images
-            .map(|(image, at)| (image.base, image.base.saturating_add(image.size), at))
-            .collect();
-        self.ranges.sort_unstable();
-        let mut next = u64::MAX;
-        for (base, end, _) in self.ranges.iter_mut().rev() {
-            if *end == *base && *base != 0 {
-                *end = next.min(base.saturating_add(limits::IMAGE_BYTES));
-            }
-            next = *base;
-        }
+        self.images = ImageIndex::new(&self.report.images);
     }
 
     pub fn image_at(&self, address: u64) -> Option<u32> {
-        let at = self.ranges.partition_point(|(base, ..)| *base <= address);
-        let (_, end, index) = *self.ranges.get(at.checked_sub(1)?)?;
-        (address < end).then_some(index)
+        self.images.at(address)
     }
 
     /// Returns the image that no list has, by the name in a frame, and the base where it has one.

@@ -52,22 +52,18 @@ pub(super) fn write(
 /// Counts, and what of them is not on the page.
 fn head(groups: &Groups, shown: usize, whole: usize) -> String {
     let (reports, all) = (groups.reports(), groups.len());
-    let (title, found) = (
-        facts::count(reports, "report"),
-        facts::count(all as u64, "group"),
-    );
+    let title = facts::count(reports, "report");
+    let found = facts::count(all as u64, "group");
     let mut page = format!("<h1>{title} in {found}</h1>\n");
     let mut note = |text: String| {
         let _ = writeln!(page, "<p class=\"note\">{text}</p>");
     };
-    if let again @ 1.. = groups.again() {
-        note(format!("{}.", facts::again_text(again)));
+    for line in facts::copies_lines(groups.again(), groups.others()) {
+        note(format!("{line}."));
     }
     if shown < all || (whole as u64) < reports {
-        let (shown, whole) = (
-            facts::count(shown as u64, "group"),
-            facts::count(whole as u64, "report"),
-        );
+        let shown = facts::count(shown as u64, "group");
+        let whole = facts::count(whole as u64, "report");
         note(format!(
             "This page has {shown} of {all}, those that hurt users most, and {whole} of {reports} in whole, one of each group first."
         ));
