@@ -233,7 +233,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("functions", 443),
     ("lib", 55),
     ("macros", 66),
-    ("monitor", 1022),
+    ("monitor", 1014),
     ("platform", 2628),
     ("platform/apple", 1947),
     ("platform/linux", 3167),
@@ -250,7 +250,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("symbolicate/group", 626),
     ("symbolicate/import", 5446),
     ("symbolicate/names", 1031),
-    ("trigger", 5118),
+    ("trigger", 5102),
     ("unwind", 5),
     ("vitals", 234),
 ];

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use super::heartbeat::{Heartbeat, HeartbeatState};
 use super::rest::{Place, Rest};
-use super::stall::Pinged;
 use super::watched_thread::WatchedThread;
 use crate::platform::clock::monotonic;
 use crate::platform::own_thread::with_mask_of_app;
@@ -61,7 +60,8 @@ pub(crate) struct Pinger {
     rest: Rest,
     /// The counters of the thread when it was pinged in its sleep, until it has run.
     slept: Option<ThreadProgress>,
-    last: Pinged,
+    /// Time at which the last turn began; 0 if there was none.
+    last: u64,
 }
 
 impl Pinger {
@@ -74,7 +74,7 @@ impl Pinger {
             due: 0,
             rest: Rest::default(),
             slept: None,
-            last: Pinged::default(),
+            last: 0,
         }
     }
 
@@ -117,9 +117,7 @@ impl Pinger {
         if self.heartbeat.ping()
             && let Some(post) = &mut self.post
         {
-            let worked = rested.zip(progress);
-            let worked = worked.map_or(0, |(then, now)| now.cpu.saturating_sub(then.cpu));
-            self.last = Pinged { begun: now, worked };
+            self.last = now;
             // The panic hook has reported one that panics; there are no more pings then.
             let posted = with_mask_of_app(|| catch_unwind(AssertUnwindSafe(|| post(answer))));
             if posted.is_err() {
@@ -140,17 +138,13 @@ impl Pinger {
         let has_not_run = progress.is_some_and(|now| now.running && has_stood(slept, now));
         if has_not_run {
             self.slept = Some(slept);
-            // It waited for events: what it had worked was other turns.
-            self.last = Pinged {
-                begun: monotonic(),
-                worked: 0,
-            };
+            self.last = monotonic();
         }
         has_not_run
     }
 
-    /// The last ping; `None` while the thread is not pinged.
-    pub fn pinged(&self) -> Option<Pinged> {
+    /// Returns the time of the last ping, `None` while the thread is not pinged.
+    pub fn pinged(&self) -> Option<u64> {
         self.post.is_some().then_some(self.last)
     }
 }

@@ -35,7 +35,7 @@ mod pinged;
 mod settings;
 
 pub use detector::Detector;
-pub use observation::{Decision, Held, Next, Observation, Pinged};
+pub use observation::{Decision, Held, Next, Observation};
 pub use outcome::{Class, How, Reason, StallEndInfo, StallInfo};
 pub use settings::Stall;
 

@@ -4,7 +4,7 @@
 use crate::support::simulated::{MS, Random, nanos};
 use wedjat::Stall;
 use wedjat::trigger::heartbeat::Beat;
-use wedjat::trigger::stall::{Decision, Detector, Next, Observation, Pinged};
+use wedjat::trigger::stall::{Decision, Detector, Next, Observation};
 
 /// Work of the loop: from when to when, and if it computes.
 type Handler = (u64, u64, bool);
@@ -19,10 +19,9 @@ struct Pinging {
     /// Time at which the ping under way is answered.
     answered: u64,
     ping_due: u64,
-    last: Pinged,
-    /// The last look, and the last at which the loop rested.
+    last: u64,
+    /// The last look.
     looked: u64,
-    rested: Option<u64>,
     lag: u64,
     /// The watchdog waits for a CPU for less than this at each wake-up.
     starved: u64,
@@ -49,9 +48,8 @@ impl Pinging {
             beat: Beat::NONE.begun().ended(),
             answered: 0,
             ping_due: 0,
-            last: Pinged::default(),
+            last: 0,
             looked: 0,
-            rested: None,
             lag: 0,
             starved,
             random: Random(seed),
@@ -121,12 +119,10 @@ impl Pinging {
         let now = self.now;
         let looked = std::mem::replace(&mut self.looked, now);
         if !self.has_run(looked, now) {
-            (self.rested, self.ping_due) = (Some(now), now + 250 * MS);
+            self.ping_due = now + 250 * MS;
             return;
         }
-        let rested = self.rested.take();
-        let worked = rested.map_or(0, |rested| self.cpu(rested, now));
-        self.last = Pinged { begun: now, worked };
+        self.last = now;
         self.ping_due = now + 50 * MS;
         self.beat = self.beat.begun();
         let at_work = |&&(begin, end, _): &&Handler| (begin..end).contains(&now);
@@ -216,10 +212,48 @@ fn a_freeze_of_a_pinged_loop_is_one_stall_of_its_length_less_the_time_to_the_nex
         );
         for (found, real) in found.iter().zip(&lengths) {
             assert!(
-                (real - 260..=real + 20).contains(found),
+                (real - 260..=real + 10).contains(found),
                 "{found}, not {real}"
             );
         }
+    }
+}
+
+/// Short turns without a rest between them and then a freeze: the stall is the freeze, not what was worked before.
+#[test]
+fn a_stall_is_never_longer_than_its_turn() {
+    let mut random = Random(4);
+    for seed in 0..500 {
+        let length = random.between(520, 1_500);
+        let short = random.between(1, 40);
+        let turns = (0..=random.between(1, 20)).map(|turn| {
+            let rest = if turn == 0 { 2_000 + seed } else { 0 };
+            (rest * MS, short * MS, true)
+        });
+        let freeze = (0, length * MS, seed % 2 == 0);
+        let handlers = handlers(turns.chain([freeze]));
+        let until = end(&handlers);
+        let mut pinging = Pinging::new(handlers, 0, seed);
+        pinging.run(until);
+        let [found] = pinging.lengths[..] else {
+            panic!("{seed}: {:?}, not {length}", pinging.lengths);
+        };
+        assert!(found <= length + 10, "{seed}: {found}, not {length}");
+    }
+}
+
+#[test]
+fn short_turns_before_one_below_the_threshold_are_no_stall() {
+    for phase in 0..250 {
+        let turns = (0..24).map(|turn| {
+            let rest = if turn == 0 { 2_000 + phase } else { 0 };
+            (rest * MS, 10 * MS, true)
+        });
+        let handlers = handlers(turns.chain([(0, 160 * MS, true)]));
+        let until = end(&handlers);
+        let mut pinging = Pinging::new(handlers, 0, phase);
+        pinging.run(until);
+        assert_eq!(pinging.lengths, [0u64; 0], "{phase}");
     }
 }
 

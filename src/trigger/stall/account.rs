@@ -141,7 +141,8 @@ impl Detector {
             thread: 0,
             start: Duration::from_nanos(start),
             lasted: Duration::from_nanos(lasted),
-            at_least: episode.from < start || guessed != [0, 0],
+            // A pinged thread may have begun to work before its ping.
+            at_least: episode.from < start || guessed != [0, 0] || observation.pinged.is_some(),
             class,
             turns: episode.turns,
             never_beat: observation.beat == Beat::NONE,

@@ -255,7 +255,7 @@ impl Detector {
         episode.nested = (steps > 0 && observation.beat.nested()).then_some(now);
         if steps > 0 && !episode.launch {
             let began = match self.new_ping(observation) {
-                Some(ping) => ping.begun.min(now),
+                Some(begun) => begun.min(now),
                 None if episode.idle.is_some() || episode.exact => now,
                 None => self.last.now,
             };

@@ -33,8 +33,8 @@ pub struct Observation {
     pub waits: Waits,
     /// True once the app has reported that its launch is over.
     pub launched: bool,
-    /// The last ping; `None` of a thread that reports its turns itself.
-    pub pinged: Option<Pinged>,
+    /// Time of the last ping, 0 before the first; `None` of a thread that reports its turns itself.
+    pub pinged: Option<u64>,
 }
 
 impl Observation {
@@ -43,15 +43,6 @@ impl Observation {
     pub(super) fn rests(&self) -> bool {
         self.beat.idle() || self.held == Held::Modal || self.launched && self.beat == Beat::NONE
     }
-}
-
-/// The last ping of a thread that beats by pings alone.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pinged {
-    /// Time at which the turn of the ping began; 0 if there was none.
-    pub begun: u64,
-    /// CPU time that the thread had used by then, since it was last seen at rest.
-    pub worked: u64,
 }
 
 /// A good reason for the watched thread not to beat.

@@ -2,30 +2,25 @@
 
 use super::detector::Detector;
 use super::episode::Episode;
-use super::observation::{Observation, Pinged};
+use super::observation::Observation;
 
 impl Detector {
-    /// Returns the ping whose turn the thread is in, if it came since the last observation.
-    pub(super) fn new_ping(&self, observation: &Observation) -> Option<Pinged> {
-        let ping = observation.pinged?;
-        (ping.begun > self.last.now && observation.beat.depth() != 0).then_some(ping)
+    /// Returns the time of the ping whose turn the thread is in, if it came since the last observation.
+    pub(super) fn new_ping(&self, observation: &Observation) -> Option<u64> {
+        let begun = observation.pinged?;
+        (begun > self.last.now && observation.beat.depth() != 0).then_some(begun)
     }
 
     /// Returns the episode of a [new ping](Self::new_ping). The watchdog's own lateness came before it.
     ///
-    /// What the thread had worked before counts, but for one strike: it may have been many short turns, so the ping must be
-    /// unanswered for so long. Of an observation that comes late no more than a strike counts: it may hide a stop of the process.
+    /// What the thread did before the ping may have been many short turns: none of it counts. Of an observation that comes late no
+    /// more than a strike counts: it may hide a stop of the process.
     pub(super) fn episode_of_ping(&self, observation: &Observation, now: u64) -> Option<Episode> {
         let ping = self.new_ping(observation)?;
-        let begun = ping.begun.max(now.saturating_sub(self.timeout)).min(now);
-        let worked = ping.worked.min(begun - self.last.now);
-        let most = self.threshold().saturating_sub(self.timeout);
-        let from = begun - worked;
+        let begun = ping.max(now.saturating_sub(self.timeout)).min(now);
         Some(Episode {
-            first: from,
-            cpu: observation.cpu.saturating_sub(worked),
-            counted: now - begun + worked.min(most),
-            ..self.episode_from(observation, from, false)
+            first: begun,
+            ..self.episode_from(observation, begun, false)
         })
     }
 

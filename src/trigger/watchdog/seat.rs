@@ -8,7 +8,7 @@ use crate::platform::{Thread, clock};
 use crate::report::time::nanos;
 use crate::trigger::heartbeat::{Beat, HeartbeatState, Registry, WatchedMember};
 use crate::trigger::own_time::Seen;
-use crate::trigger::stall::{Decision, Detector, Held, Next, Observation, Pinged, Stall};
+use crate::trigger::stall::{Decision, Detector, Held, Next, Observation, Stall};
 use crate::trigger::watched_thread::WatchedThread;
 
 /// An observation that comes so much after it was due came late, nanoseconds.
@@ -29,7 +29,7 @@ pub(super) struct Seat {
     next: Next,
     last: Beat,
     /// The last ping, if it is pinged.
-    pinged: Option<Pinged>,
+    pinged: Option<u64>,
     decision: Decision,
     /// True once nothing is left to watch.
     has_left: bool,
@@ -133,7 +133,7 @@ impl Seat {
     }
 
     /// Takes the last ping to the next observation.
-    pub fn set_pinged(&mut self, pinged: Option<Pinged>) {
+    pub fn set_pinged(&mut self, pinged: Option<u64>) {
         self.pinged = pinged;
     }
 
