@@ -120,8 +120,8 @@ fn a_process_that_is_stopped_within_turns_beside_load_has_no_stall() {
 
 const COMPUTED: usize = 30;
 
-/// Turns that compute: of six, two for 500 ms, of which one is stopped meanwhile, and four for 30, of which one is. Says when each began and ended, what the stalls were, and how many samples
-/// of each report were of a thread that slept in the kernel.
+/// Turns that compute: of six, two for 500 ms and four for 30; of each kind one is stopped meanwhile. Says when each turn began and
+/// ended, what the stalls were, and how many samples of each report were of a thread that slept in the kernel.
 fn computes() {
     let folder = tempfile::tempdir().unwrap();
     let monitor = Monitor::builder("Stopped", "1")
