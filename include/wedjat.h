@@ -25,15 +25,15 @@
 #define WEDJAT_VERSION_PATCH 0
 
 /*
- Reason of a failed install, for programs; its text is for people.
+ Reason of a failure, for programs; the text of `wedjat_install` is for people.
  */
 typedef enum {
   /*
-   The last install did not fail, or there was none.
+   The last call did not fail, or there was none.
    */
   WEDJAT_ERROR_NONE = 0,
   /*
-   The options cannot be used.
+   The options cannot be used, or a name is null.
    */
   WEDJAT_ERROR_OPTIONS = 1,
   /*
@@ -56,6 +56,18 @@ typedef enum {
    Memory, threads or descriptors ran out.
    */
   WEDJAT_ERROR_RESOURCES = 6,
+  /*
+   No monitor is installed, or none since `fork` in this child.
+   */
+  WEDJAT_ERROR_NOT_INSTALLED = 7,
+  /*
+   The thread is watched already, as the one that called `wedjat_install` is.
+   */
+  WEDJAT_ERROR_WATCHED_ALREADY = 8,
+  /*
+   256 threads are watched; `refused_threads` counts the others.
+   */
+  WEDJAT_ERROR_TOO_MANY_THREADS = 9,
 } wedjat_error;
 
 /*
@@ -373,7 +385,7 @@ typedef struct {
  */
 typedef struct {
   /*
-   Number of the install it belongs to; 0 is an error: such a heartbeat does nothing.
+   Number of the install it belongs to. 0 is an error: such a heartbeat does nothing.
    */
   uint32_t install;
 } wedjat_heartbeat;
@@ -557,9 +569,9 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- The reason why the last `wedjat_install` on the calling thread failed.
+ The reason why the last call of `wedjat_install`, `wedjat_watch_thread` or `wedjat_enter` on the calling thread failed.
  */
-wedjat_error wedjat_install_error(void);
+wedjat_error wedjat_last_error(void);
 
 /*
  Installs the monitor. Call it early, on the thread to be watched. There is one monitor at a time.
@@ -603,17 +615,13 @@ void wedjat_end(wedjat_heartbeat heartbeat);
  Watches the calling thread too, until `wedjat_unwatch_thread` or its end. Reports of its stalls have `name`, cut after 64
  bytes. A stall is `strikes` (0: 5) times `stall_timeout_ms` (0: 50) without a beat; the watch begins with the first beat.
 
- Returns the thread's heartbeat. On failure its `install` is 0, and the reason is written to `error` (at most `error_size` bytes
- with the zero byte; may be null). A thread is watched once: this fails on the thread that called `wedjat_install`, whose
- heartbeat is that of `wedjat_get_heartbeat`. It also fails while 256 other threads are watched, without memory, and in a child
- of `fork` until that calls `wedjat_install` itself.
+ Returns the thread's heartbeat. On failure its `install` is 0, and `wedjat_last_error` returns the reason. A thread is watched
+ once: this fails on the thread that called `wedjat_install`, whose heartbeat `wedjat_get_heartbeat` returns.
  */
 wedjat_heartbeat wedjat_watch_thread(const wedjat_monitor *monitor,
                                      const char *name,
                                      uint32_t stall_timeout_ms,
-                                     uint32_t strikes,
-                                     char *error,
-                                     size_t error_size);
+                                     uint32_t strikes);
 
 /*
  Watches the calling thread as `wedjat_watch_thread` does, as a member of the pool `name`. Members have numbers from 1 on, and
@@ -622,9 +630,7 @@ wedjat_heartbeat wedjat_watch_thread(const wedjat_monitor *monitor,
 wedjat_heartbeat wedjat_enter(const wedjat_monitor *monitor,
                               const char *name,
                               uint32_t stall_timeout_ms,
-                              uint32_t strikes,
-                              char *error,
-                              size_t error_size);
+                              uint32_t strikes);
 
 /*
  Ends the watch that `wedjat_watch_thread` or `wedjat_enter` began on the calling thread; nothing on any other.

@@ -229,7 +229,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("bin", 3),
     ("capture", 7534),
     ("context", 918),
-    ("ffi", 878),
+    ("ffi", 876),
     ("functions", 443),
     ("lib", 55),
     ("macros", 66),

@@ -18,9 +18,8 @@ static void decode(int packet) { pause_ms(packet == 2 ? 400 : 5); }
 
 static void *decode_packets(void *data) {
   wedjat_monitor *monitor = data;
-  char error[256];
-  wedjat_heartbeat heart = wedjat_watch_thread(monitor, "decoder", 0, 0, error, sizeof error); /* 0: the defaults */
-  if (!heart.install) fprintf(stderr, "not watched: %s\n", error);
+  wedjat_heartbeat heart = wedjat_watch_thread(monitor, "decoder", 0, 0); /* 0: the defaults */
+  if (!heart.install) fprintf(stderr, "not watched: error %d\n", (int)wedjat_last_error());
   for (int packet = 0; packet < 4; packet++) {
     wedjat_begin(heart);
     decode(packet);

@@ -77,20 +77,6 @@ unsafe fn put(text: &[u8], room: *mut c_char, size: usize) {
     }
 }
 
-/// Returns the value of `result`, or writes its error as [`put`] does.
-///
-/// # Safety
-/// As [`put`].
-unsafe fn or_reason<T>(
-    result: Result<T, impl std::fmt::Display>,
-    room: *mut c_char,
-    size: usize,
-) -> Option<T> {
-    // SAFETY: as the caller promises.
-    let told = result.inspect_err(|why| unsafe { put(why.to_string().as_bytes(), room, size) });
-    told.ok()
-}
-
 /// Returns the greatest length up to `most` that cuts no character of `text`. Invalid UTF-8 may be cut anywhere.
 fn whole_characters(text: &[u8], most: usize) -> usize {
     let most = text.len().min(most);

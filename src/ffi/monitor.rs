@@ -3,12 +3,12 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::options::stall_of;
-use super::{Data, fill, or_reason, path_bytes, put, text, wedjat_post_function};
+use super::options::{LAST_ERROR, stall_of};
+use super::{Data, fill, path_bytes, put, text, wedjat_error, wedjat_post_function};
 use crate::monitor::join;
 use crate::report::time::nanos;
 use crate::trigger::heartbeat::own;
-use crate::{Heartbeat, Monitor, MonitorError, Stall, Threads};
+use crate::{Heartbeat, Monitor, MonitorError, Threads};
 
 /// The recorder of this process; see `wedjat_install`.
 pub struct wedjat_monitor(Monitor);
@@ -35,7 +35,7 @@ impl wedjat_monitor {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wedjat_heartbeat {
-    /// Number of the install it belongs to; 0 is an error: such a heartbeat does nothing.
+    /// Number of the install it belongs to. 0 is an error: such a heartbeat does nothing.
     pub install: u32,
 }
 
@@ -150,22 +150,17 @@ pub extern "C" fn wedjat_end(heartbeat: wedjat_heartbeat) {
 /// Watches the calling thread too, until `wedjat_unwatch_thread` or its end. Reports of its stalls have `name`, cut after 64
 /// bytes. A stall is `strikes` (0: 5) times `stall_timeout_ms` (0: 50) without a beat; the watch begins with the first beat.
 ///
-/// Returns the thread's heartbeat. On failure its `install` is 0, and the reason is written to `error` (at most `error_size` bytes
-/// with the zero byte; may be null). A thread is watched once: this fails on the thread that called `wedjat_install`, whose
-/// heartbeat is that of `wedjat_get_heartbeat`. It also fails while 256 other threads are watched, without memory, and in a child
-/// of `fork` until that calls `wedjat_install` itself.
+/// Returns the thread's heartbeat. On failure its `install` is 0, and `wedjat_last_error` returns the reason. A thread is watched
+/// once: this fails on the thread that called `wedjat_install`, whose heartbeat `wedjat_get_heartbeat` returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_watch_thread(
     monitor: *const wedjat_monitor,
     name: *const c_char,
     stall_timeout_ms: u32,
     strikes: u32,
-    error: *mut c_char,
-    error_size: usize,
 ) -> wedjat_heartbeat {
-    let stall = stall_of(stall_timeout_ms, strikes);
     // SAFETY: as the caller promises.
-    unsafe { watch(monitor, name, false, stall, (error, error_size)) }
+    unsafe { watch(monitor, name, false, (stall_timeout_ms, strikes)) }
 }
 
 /// Watches the calling thread as `wedjat_watch_thread` does, as a member of the pool `name`. Members have numbers from 1 on, and
@@ -176,30 +171,27 @@ pub unsafe extern "C" fn wedjat_enter(
     name: *const c_char,
     stall_timeout_ms: u32,
     strikes: u32,
-    error: *mut c_char,
-    error_size: usize,
 ) -> wedjat_heartbeat {
-    let stall = stall_of(stall_timeout_ms, strikes);
     // SAFETY: as the caller promises.
-    unsafe { watch(monitor, name, true, stall, (error, error_size)) }
+    unsafe { watch(monitor, name, true, (stall_timeout_ms, strikes)) }
 }
 
 /// # Safety
-/// `name` is null or a C string, and `error` is null or has room for as many bytes.
+/// `name` is null or a C string.
 unsafe fn watch(
     monitor: *const wedjat_monitor,
     name: *const c_char,
     is_pool: bool,
-    stall: Stall,
-    (error, error_size): (*mut c_char, usize),
+    (stall_timeout_ms, strikes): (u32, u32),
 ) -> wedjat_heartbeat {
+    let stall = stall_of(stall_timeout_ms, strikes);
     // SAFETY: as the caller promises.
-    let watched = match unsafe { text(name) }.filter(|_| !monitor.is_null()) {
-        Some(name) => join(&name, is_pool, stall).map_err(|error| error.to_string()),
-        None => Err("the monitor or the name is null".into()),
+    let watched = match unsafe { text(name) } {
+        _ if monitor.is_null() => Err(wedjat_error::WEDJAT_ERROR_NOT_INSTALLED),
+        Some(name) => join(&name, is_pool, stall).map_err(|error| wedjat_error::from(&error)),
+        None => Err(wedjat_error::WEDJAT_ERROR_OPTIONS),
     };
-    // SAFETY: as the caller promises.
-    let watched = unsafe { or_reason(watched, error, error_size) };
+    LAST_ERROR.set(watched.err().unwrap_or_default());
     let install = watched.map_or(0, Heartbeat::number);
     wedjat_heartbeat { install }
 }
@@ -271,16 +263,15 @@ pub unsafe extern "C" fn wedjat_record(
 ) -> bool {
     // SAFETY: as the caller promises.
     let (monitor, reason) = unsafe { (wedjat_monitor::get(monitor), text(reason)) };
-    let recorded = match monitor {
-        Some(monitor) => monitor.record(&reason.unwrap_or_default()),
-        None => Err(MonitorError::NoMonitor),
+    let monitor = monitor.ok_or(MonitorError::NoMonitor);
+    let recorded = monitor.and_then(|monitor| monitor.record(&reason.unwrap_or_default()));
+    let answer = match &recorded {
+        Ok(written) => path_bytes(written).into(),
+        Err(error) => error.to_string().into_bytes(),
     };
     // SAFETY: as the caller promises.
-    unsafe {
-        let written = or_reason(recorded, path, path_size);
-        written.inspect(|written| put(path_bytes(written), path, path_size))
-    }
-    .is_some()
+    unsafe { put(&answer, path, path_size) };
+    recorded.is_ok()
 }
 
 /// Captures the stacks of `threads` (of `wedjat_threads`) now and writes them to `room` as text: one frame a line,
@@ -294,16 +285,14 @@ pub unsafe extern "C" fn wedjat_stacks(
     size: usize,
 ) -> isize {
     // SAFETY: as the caller promises.
-    let Some(monitor) = (unsafe { wedjat_monitor::get(monitor) }) else {
-        return -1;
-    };
+    let monitor = unsafe { wedjat_monitor::get(monitor) };
     let threads = match threads {
         0 => Threads::Main,
         1 => Threads::Current,
         2 => Threads::All,
         _ => return -1,
     };
-    let Ok(stacks) = monitor.stacks(threads) else {
+    let Some(Ok(stacks)) = monitor.map(|monitor| monitor.stacks(threads)) else {
         return -1;
     };
     // SAFETY: as the caller promises.
@@ -382,10 +371,9 @@ pub unsafe extern "C" fn wedjat_replaced_signals(
     let monitor = unsafe { wedjat_monitor::get(monitor) };
     let replaced = monitor.map(Monitor::replaced_signals).unwrap_or_default();
     if !signals.is_null() {
-        for (index, signal) in replaced.iter().take(room).enumerate() {
-            // SAFETY: the caller promises room for so many.
-            unsafe { signals.add(index).write(*signal) };
-        }
+        let count = room.min(replaced.len());
+        // SAFETY: the caller promises room for so many.
+        unsafe { signals.copy_from_nonoverlapping(replaced.as_ptr(), count) };
     }
     replaced.len()
 }

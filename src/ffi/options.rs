@@ -6,12 +6,12 @@ use std::mem::offset_of;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Data, c_path, or_reason, path, sized, text, wedjat_monitor};
+use super::{Data, c_path, path, put, sized, text, wedjat_monitor};
 use crate::load::{CpuLoad, MemoryLoad, SlowFrames};
 use crate::report::time::nanos;
 use crate::stall::StallEvent;
 use crate::store::Limits;
-use crate::{Crash, InstallError, Monitor, MonitorBuilder, RateLimit, Stall};
+use crate::{Crash, InstallError, Monitor, MonitorBuilder, MonitorError, RateLimit, Stall};
 
 /// Called with the path of a report; `data` is the pointer passed with the function.
 pub type wedjat_report_function =
@@ -176,13 +176,14 @@ pub struct wedjat_options {
     pub shared_directory: bool,
 }
 
-/// Reason of a failed install, for programs; its text is for people.
+/// Reason of a failure, for programs; the text of `wedjat_install` is for people.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub enum wedjat_error {
-    /// The last install did not fail, or there was none.
+    /// The last call did not fail, or there was none.
+    #[default]
     WEDJAT_ERROR_NONE = 0,
-    /// The options cannot be used.
+    /// The options cannot be used, or a name is null.
     WEDJAT_ERROR_OPTIONS = 1,
     /// A monitor is installed in this process already.
     WEDJAT_ERROR_ALREADY_INSTALLED = 2,
@@ -194,30 +195,47 @@ pub enum wedjat_error {
     WEDJAT_ERROR_SIGNAL = 5,
     /// Memory, threads or descriptors ran out.
     WEDJAT_ERROR_RESOURCES = 6,
+    /// No monitor is installed, or none since `fork` in this child.
+    WEDJAT_ERROR_NOT_INSTALLED = 7,
+    /// The thread is watched already, as the one that called `wedjat_install` is.
+    WEDJAT_ERROR_WATCHED_ALREADY = 8,
+    /// 256 threads are watched; `refused_threads` counts the others.
+    WEDJAT_ERROR_TOO_MANY_THREADS = 9,
 }
 
 impl From<&InstallError> for wedjat_error {
-    fn from(error: &InstallError) -> wedjat_error {
+    fn from(error: &InstallError) -> Self {
         match error {
-            InstallError::AlreadyInstalled => wedjat_error::WEDJAT_ERROR_ALREADY_INSTALLED,
-            InstallError::NoDirectory => wedjat_error::WEDJAT_ERROR_OPTIONS,
-            InstallError::Directory { .. } => wedjat_error::WEDJAT_ERROR_DIRECTORY,
-            InstallError::SharedDirectory { .. } => wedjat_error::WEDJAT_ERROR_SHARED_DIRECTORY,
+            InstallError::AlreadyInstalled => Self::WEDJAT_ERROR_ALREADY_INSTALLED,
+            InstallError::NoDirectory => Self::WEDJAT_ERROR_OPTIONS,
+            InstallError::Directory { .. } => Self::WEDJAT_ERROR_DIRECTORY,
+            InstallError::SharedDirectory { .. } => Self::WEDJAT_ERROR_SHARED_DIRECTORY,
             InstallError::Signal { .. } | InstallError::SignalStack { .. } => {
-                wedjat_error::WEDJAT_ERROR_SIGNAL
+                Self::WEDJAT_ERROR_SIGNAL
             }
-            InstallError::Resources { .. } => wedjat_error::WEDJAT_ERROR_RESOURCES,
+            InstallError::Resources { .. } => Self::WEDJAT_ERROR_RESOURCES,
+        }
+    }
+}
+
+impl From<&MonitorError> for wedjat_error {
+    fn from(error: &MonitorError) -> Self {
+        match error {
+            MonitorError::NoMonitor | MonitorError::Forked => Self::WEDJAT_ERROR_NOT_INSTALLED,
+            MonitorError::ThreadWatched => Self::WEDJAT_ERROR_WATCHED_ALREADY,
+            MonitorError::TooManyThreads => Self::WEDJAT_ERROR_TOO_MANY_THREADS,
+            _ => Self::WEDJAT_ERROR_RESOURCES,
         }
     }
 }
 
 thread_local! {
-    static LAST_ERROR: Cell<wedjat_error> = const { Cell::new(wedjat_error::WEDJAT_ERROR_NONE) };
+    pub(super) static LAST_ERROR: Cell<wedjat_error> = const { Cell::new(wedjat_error::WEDJAT_ERROR_NONE) };
 }
 
-/// The reason why the last `wedjat_install` on the calling thread failed.
+/// The reason why the last call of `wedjat_install`, `wedjat_watch_thread` or `wedjat_enter` on the calling thread failed.
 #[unsafe(no_mangle)]
-pub extern "C" fn wedjat_install_error() -> wedjat_error {
+pub extern "C" fn wedjat_last_error() -> wedjat_error {
     LAST_ERROR.get()
 }
 
@@ -234,11 +252,12 @@ pub unsafe extern "C" fn wedjat_install(
     error_size: usize,
 ) -> *mut wedjat_monitor {
     // SAFETY: as the caller promises.
-    let installed = unsafe { install(options) };
-    let code = installed.as_ref().err().map(|(code, _)| *code);
-    LAST_ERROR.set(code.unwrap_or(wedjat_error::WEDJAT_ERROR_NONE));
-    // SAFETY: as the caller promises.
-    let installed = unsafe { or_reason(installed.map_err(|(_, why)| why), error, error_size) };
+    let installed = unsafe { install(options) }.map_err(|(code, why)| {
+        // SAFETY: as the caller promises.
+        unsafe { put(why.as_bytes(), error, error_size) };
+        code
+    });
+    LAST_ERROR.set(installed.as_ref().err().copied().unwrap_or_default());
     installed.map_or(std::ptr::null_mut(), wedjat_monitor::give)
 }
 

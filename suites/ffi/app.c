@@ -52,7 +52,7 @@ int main(int argc, char **argv) {
   memset(&options, 0, sizeof options);
   if (wedjat_install(NULL, error, sizeof error) || !strstr(error, "options")) fail("no options");
   if (wedjat_install(&options, error, sizeof error) || !strstr(error, "size")) fail("no size");
-  if (wedjat_install_error() != WEDJAT_ERROR_OPTIONS) fail("the kind of error, no size");
+  if (wedjat_last_error() != WEDJAT_ERROR_OPTIONS) fail("the kind of error, no size");
   options.size = sizeof options;
   if (wedjat_install(&options, error, sizeof error) || !strstr(error, "name")) fail("no name");
   options.name = "AppInC";
@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
   if (wedjat_install(&options, NULL, 0)) fail("no room for an error");
   options.directory = "/dev/null/none";
   if (wedjat_install(&options, error, sizeof error) || !strstr(error, "/dev/null")) fail("folder");
-  if (wedjat_install_error() != WEDJAT_ERROR_DIRECTORY) fail("the kind of error, folder");
+  if (wedjat_last_error() != WEDJAT_ERROR_DIRECTORY) fail("the kind of error, folder");
 
   options.directory = argv[1];
   options.stall = true;
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
   wedjat_monitor *monitor = wedjat_install(&options, error, sizeof error);
   if (!monitor) fail(error);
   if (wedjat_install(&options, error, sizeof error) || !strstr(error, "already")) fail("twice");
-  if (wedjat_install_error() != WEDJAT_ERROR_ALREADY_INSTALLED) fail("the kind of error, twice");
+  if (wedjat_last_error() != WEDJAT_ERROR_ALREADY_INSTALLED) fail("the kind of error, twice");
 
   wedjat_set(monitor, "screen", "Checkout");
   wedjat_set(monitor, "removed", "x");

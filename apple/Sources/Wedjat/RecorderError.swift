@@ -24,7 +24,7 @@ public nonisolated struct RecorderError: LocalizedError, CustomStringConvertible
     case notInstalled
     /// A report or stacks could not be written.
     case notRecorded
-    /// The thread is watched already, 256 threads are, or no recorder is installed.
+    /// The thread is watched already, or 256 threads are.
     case notWatched
   }
   /// The kind of the error.
@@ -38,9 +38,23 @@ public nonisolated struct RecorderError: LocalizedError, CustomStringConvertible
     (self.code, self.description) = (code, description)
   }
 
+  /// Why the calling thread could not be watched.
+  static func watching() -> RecorderError {
+    switch wedjat_last_error() {
+    case WEDJAT_ERROR_NOT_INSTALLED: RecorderError(.notInstalled, "No recorder is installed in this process.")
+    case WEDJAT_ERROR_WATCHED_ALREADY:
+      RecorderError(
+        .notWatched,
+        "This thread is watched already. On the one that installed the recorder, use Recorder.heartbeat.")
+    case WEDJAT_ERROR_TOO_MANY_THREADS:
+      RecorderError(.notWatched, "256 threads are watched already. End the watch of one with unwatchThread().")
+    default: RecorderError(.outOfResources, "Memory or threads ran out.")
+    }
+  }
+
   /// Why the last install on this thread failed; `text` is C's, whose words for Swift's are replaced.
   init(installing text: String) {
-    switch wedjat_install_error() {
+    switch wedjat_last_error() {
     case WEDJAT_ERROR_ALREADY_INSTALLED:
       self.init(
         .alreadyInstalled,

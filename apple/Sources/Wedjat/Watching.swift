@@ -53,7 +53,7 @@ nonisolated extension Recorder {
   public func watchThread(named name: String, timeout: TimeInterval = 0.05, strikes: Int = 5) throws(RecorderError)
     -> Heartbeat
   {
-    try watched { wedjat_watch_thread($0, name, milliseconds(timeout), count32(strikes), $1, $2) }
+    try watched(monitor.use { wedjat_watch_thread($0, name, milliseconds(timeout), count32(strikes)) })
   }
 
   /// Watches the calling thread as ``watchThread(named:timeout:strikes:)`` does, as a member of the pool `name`.
@@ -70,15 +70,11 @@ nonisolated extension Recorder {
   public func enterPool(named name: String, timeout: TimeInterval = 0.05, strikes: Int = 5) throws(RecorderError)
     -> Heartbeat
   {
-    try watched { wedjat_enter($0, name, milliseconds(timeout), count32(strikes), $1, $2) }
+    try watched(monitor.use { wedjat_enter($0, name, milliseconds(timeout), count32(strikes)) })
   }
 
-  /// The heartbeat that `watch` returns, called with the monitor and room for the reason of a failure.
-  private func watched(
-    _ watch: (OpaquePointer?, UnsafeMutablePointer<CChar>, Int) -> wedjat_heartbeat
-  ) throws(RecorderError) -> Heartbeat {
-    let (beat, reason) = withRoom(for: 256) { room, size in monitor.use { watch($0, room, size) } }
-    guard beat.install != 0 else { throw RecorderError(.notWatched, "The thread cannot be watched: \(reason)") }
+  private func watched(_ beat: wedjat_heartbeat) throws(RecorderError) -> Heartbeat {
+    guard beat.install != 0 else { throw RecorderError.watching() }
     return Heartbeat(beat: beat)
   }
 

@@ -29,6 +29,17 @@ final class InstallTests: RecorderTestCase {
     XCTAssertNoThrow(try install())
   }
 
+  func testAThreadIsWatchedOnce() throws {
+    let recorder = try install()
+    for watch in [recorder.watchThread(named:timeout:strikes:), recorder.enterPool(named:timeout:strikes:)] {
+      XCTAssertThrowsError(try watch("main", 0.05, 5)) { XCTAssertEqual(($0 as? RecorderError)?.code, .notWatched) }
+    }
+    recorder.uninstall()
+    XCTAssertThrowsError(try recorder.watchThread(named: "main")) {
+      XCTAssertEqual(($0 as? RecorderError)?.code, .notInstalled)
+    }
+  }
+
   func testCallsMayMeetTheUninstall() throws {
     let recorder = try install()
     let threads = (0..<4).map { number in
