@@ -1,12 +1,16 @@
-"""Runs the SQL of docs/data.md: ask.py PAGE FOLDER ENGINE,FORMAT... Each must give the answers that Python counts (answers.py)."""
+"""Runs the SQL of docs/data.md and examples/sql: ask.py PAGE FOLDER ENGINE,FORMAT... Each must give the answers that Python counts
+(answers.py)."""
 import os
 import re
 import sys
+from pathlib import Path
 
 from answers import answers, shown
 
 page, folder, *asked = sys.argv[1:]
 blocks = re.findall(r"^```sql,(\S+)\n(.*?)^```", open(page).read(), re.S | re.M)
+for file in (Path(page).parents[1] / "examples/sql").iterdir():
+    blocks.append((file.stem.replace("-", ","), re.sub(r"(?m)^--.*\n", "", file.read_text())))
 questions = [text.strip().rstrip(";") for words, text in blocks if words == "question"]
 assert len(questions) == 5, f"{len(questions)} questions"
 os.chdir(folder)
