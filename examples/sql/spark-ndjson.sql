@@ -14,7 +14,7 @@ SELECT * EXCEPT (ended), ended AND row_number() OVER (PARTITION BY launch ORDER 
 FROM (SELECT report, report_id, title, blame, `group` AS bug, ended, at_least, duration, device, app.version AS version, damage,
              timestamp_micros(nullif(time, 0) div 1000) AS time, context.keys AS context,
              coalesce(nullif(launch, '00000000-0000-0000-0000-000000000000'), report_id) AS launch,
-             row_number() OVER (PARTITION BY report_id ORDER BY size(damage) > 0, size(frames) DESC, report) AS copy
+             row_number() OVER (PARTITION BY report_id, launch, time, `group` ORDER BY size(damage) > 0, size(frames) DESC, report) AS copy
       FROM named) AS numbered
 WHERE copy = 1;
 CREATE TEMPORARY VIEW frames AS

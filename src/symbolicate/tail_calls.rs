@@ -1,6 +1,8 @@
 //! Callers that are on no stack: a function that ends by calling another one may jump there, and its frame is gone. The code
 //! still shows it: the frame below called a function that is not the one above, but jumps to it.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
@@ -16,11 +18,14 @@ use crate::report::model::Image;
 const MOST_JUMPS: usize = 4;
 /// Bytes of a function in which jumps are looked for.
 const MOST_BYTES: u64 = 1 << 16;
-/// Bytes that one search reads, and addresses that it looks up.
-const MOST_BYTES_IN_ALL: u64 = 1 << 18;
-const MOST_LOOKUPS: usize = 1 << 11;
-/// Searches of which the results are kept.
-const KEPT: usize = 1 << 14;
+/// Work of a search: bytes that it reads, and look-ups, which count as so many bytes.
+const MOST_WORK: u64 = 1 << 20;
+const LOOKUP_WORK: u64 = 256;
+/// Work of all searches in an image, and for each byte of its code.
+const LEAST_WORK: u64 = 1 << 24;
+const WORK_PER_BYTE: u64 = 64;
+/// Results and targets of jumps that are kept.
+const KEPT: usize = 1 << 18;
 
 /// Functions that are on no stack, innermost first; `None` where the code shows none.
 pub(super) type TailCallers = Option<Arc<[SourceFrame]>>;
@@ -28,9 +33,21 @@ pub(super) type TailCallers = Option<Arc<[SourceFrame]>>;
 /// Link-time addresses: of the function that was called, and of the one on the stack.
 type Pair = (u64, u64);
 
-/// The results of the searches so far, by image.
+/// The last jump of a way: the index of the function that jumps, and where; `None` where there are several jumps.
+type LastJump = (usize, Option<u64>);
+
+/// The searches so far, by image.
 #[derive(Default)]
-pub(super) struct KnownTailCallers(Mutex<FxHashMap<ImageKey, FxHashMap<Pair, TailCallers>>>);
+pub(super) struct KnownTailCallers(Mutex<FxHashMap<ImageKey, SearchedImage>>);
+
+#[derive(Default)]
+struct SearchedImage {
+    found: FxHashMap<Pair, TailCallers>,
+    /// By the function that was called.
+    searches: FxHashMap<u64, Search>,
+    /// Work of all of them.
+    work: u64,
+}
 
 impl KnownTailCallers {
     /// The functions by way of which a call of the function at `called` led to the one at `entry`, both of `image`.
@@ -39,103 +56,117 @@ impl KnownTailCallers {
         files: &DebugFiles,
         image: &Image,
         build: Option<&str>,
-        (called, entry): Pair,
+        pair: Pair,
     ) -> TailCallers {
-        let key = DebugFiles::key(image);
-        let known = || lock(&self.0).get(&key)?.get(&(called, entry)).cloned();
-        if let Some(known) = known() {
-            return known;
+        let mut all = lock(&self.0);
+        if all.values().map(SearchedImage::kept).sum::<usize>() >= KEPT {
+            for image in all.values_mut() {
+                image.found.clear();
+                image.searches.clear();
+            }
+        }
+        let of_image = all.entry(DebugFiles::key(image)).or_default();
+        if let Some(found) = of_image.found.get(&pair) {
+            return found.clone();
         }
         let files = files.find(image, build);
-        let found = files.and_then(|files| search(&files, called, entry));
-        let mut all = lock(&self.0);
-        if all.values().map(FxHashMap::len).sum::<usize>() >= KEPT {
-            all.clear();
-        }
-        let of_image = all.entry(key).or_default();
-        of_image.insert((called, entry), found.clone());
+        let found = files.and_then(|files| of_image.search(&files, pair));
+        of_image.found.insert(pair, found.clone());
         found
     }
 }
 
-/// A function that was reached by jumps.
-struct Reached {
-    entry: u64,
-    /// Index of the function that jumps to it.
-    from: Option<usize>,
-    /// The jump; `None` where there are several.
-    by: Option<u64>,
+impl SearchedImage {
+    fn kept(&self) -> usize {
+        let targets = self.searches.values().map(|search| search.targets.len());
+        self.found.len() + targets.sum::<usize>()
+    }
+
+    fn search(&mut self, files: &ImageFiles, (called, entry): Pair) -> TailCallers {
+        let code = files.instructions()?;
+        let most = LEAST_WORK.max(code.size().saturating_mul(WORK_PER_BYTE));
+        let search = self.searches.entry(called);
+        let search = search.or_insert_with(|| Search::new(called));
+        search.work = search.work.min(most.saturating_sub(self.work));
+        let before = search.work;
+        while !search.targets.contains_key(&entry) && !search.level.is_empty() {
+            search.follow(files, code);
+        }
+        self.work += before - search.work;
+        search.frames(files, *search.targets.get(&entry)?)
+    }
 }
 
-fn search(files: &ImageFiles, called: u64, entry: u64) -> TailCallers {
-    let mut search = Search {
-        files,
-        instructions: files.instructions()?,
-        bytes: MOST_BYTES_IN_ALL,
-        lookups: MOST_LOOKUPS,
-        reached: vec![Reached {
-            entry: called,
-            from: None,
-            by: None,
-        }],
-        known: FxHashMap::from_iter([(called, 0)]),
-    };
-    if search.function_at(called) != Some(called) {
-        return None;
+/// The functions that one function reaches by jumps, level by level, as far as they were asked for.
+struct Search {
+    /// Where they begin, and the jump to each. The first one was called.
+    reached: Vec<(u64, LastJump)>,
+    /// Where their jumps lead, by way of the fewest of them.
+    targets: FxHashMap<u64, LastJump>,
+    /// Those of `reached` whose jumps are not in `targets` yet.
+    level: Range<usize>,
+    levels: usize,
+    /// Work that may still be done.
+    work: u64,
+}
+
+impl Search {
+    fn new(called: u64) -> Search {
+        Search {
+            reached: vec![(called, (0, None))],
+            targets: FxHashMap::from_iter([(called, (0, None))]),
+            level: 0..1,
+            levels: 0,
+            work: MOST_WORK,
+        }
     }
-    let mut level = 0..1;
-    for _ in 0..MOST_JUMPS {
-        let jumps: Vec<_> = level.flat_map(|from| search.jumps(from)).collect();
-        let direct: Vec<_> = jumps.iter().filter(|jump| jump.target == entry).collect();
-        match direct[..] {
-            [] => {}
-            [jump] => return frames(files, &search.reached, jump.from, Some(jump.at)),
-            [first, ..] => {
-                let is_one_function = direct.iter().all(|jump| jump.from == first.from);
+
+    /// Follows the jumps of one level.
+    fn follow(&mut self, files: &ImageFiles, code: &Instructions) {
+        let mut jumps: BTreeMap<u64, LastJump> = BTreeMap::new();
+        for from in self.level.clone() {
+            let entry = self.reached[from].0;
+            let length = self.length(files, entry).min(self.work);
+            self.work -= length;
+            let own = entry..entry.saturating_add(length);
+            let found = code.jumps(entry, length as usize);
+            for (at, target) in found.filter(|(_, target)| !own.contains(target)) {
+                let other = jumps.insert(target, (from, Some(at)));
                 // By way of which of several functions it came is not known; the first was called.
-                let last = if is_one_function { first.from } else { 0 };
-                return frames(files, &search.reached, last, None);
+                if let Some((other, _)) = other {
+                    jumps.insert(target, ([0, from][usize::from(other == from)], None));
+                }
             }
         }
-        let next = search.reached.len();
-        for jump in jumps {
-            search.reach(next, jump);
+        self.levels += 1;
+        let known = self.reached.len();
+        for (target, jump) in jumps {
+            if self.targets.contains_key(&target) {
+                continue;
+            }
+            self.targets.insert(target, jump);
+            if self.levels < MOST_JUMPS && self.function_at(files, target) == Some(target) {
+                self.reached.push((target, jump));
+            }
         }
-        level = next..search.reached.len();
+        self.level = known..self.reached.len();
     }
-    None
-}
 
-/// What may be a jump from a function that was reached to another function.
-struct Jump {
-    /// Index of the function.
-    from: usize,
-    at: u64,
-    target: u64,
-}
-
-struct Search<'a> {
-    files: &'a ImageFiles,
-    instructions: &'a Instructions,
-    /// Bytes and look-ups that are left.
-    bytes: u64,
-    lookups: usize,
-    reached: Vec<Reached>,
-    /// Their indexes, by where they begin.
-    known: FxHashMap<u64, usize>,
-}
-
-impl Search<'_> {
     /// The beginning of the function that holds an address.
-    fn function_at(&mut self, svma: u64) -> Option<u64> {
-        self.lookups = self.lookups.checked_sub(1)?;
-        self.files.lookup(svma)?.entry
+    fn function_at(&mut self, files: &ImageFiles, svma: u64) -> Option<u64> {
+        self.work = self.work.checked_sub(LOOKUP_WORK)?;
+        files.lookup(svma)?.entry
     }
 
-    /// The bytes of the function at `entry`, as far as they are read: up to the first byte after it, or [`MOST_BYTES`].
-    fn length(&mut self, entry: u64) -> u64 {
-        let mut is_in = |length| self.function_at(entry.saturating_add(length)) == Some(entry);
+    /// The bytes of the function at `entry`, as far as they are read: up to the first byte after it, or [`MOST_BYTES`]; none
+    /// where no function begins.
+    fn length(&mut self, files: &ImageFiles, entry: u64) -> u64 {
+        let mut is_in =
+            |length| self.function_at(files, entry.saturating_add(length)) == Some(entry);
         let (mut inside, mut outside) = (0, 64);
+        if !is_in(0) {
+            return 0;
+        }
         while outside < MOST_BYTES && is_in(outside) {
             (inside, outside) = (outside, outside * 2);
         }
@@ -150,71 +181,29 @@ impl Search<'_> {
         outside
     }
 
-    /// What may be jumps of a function that was reached to others.
-    fn jumps(&mut self, from: usize) -> Vec<Jump> {
-        let entry = self.reached[from].entry;
-        let length = self.length(entry).min(self.bytes);
-        self.bytes -= length;
-        let own = entry..entry.saturating_add(length);
-        let jumps = self.instructions.jumps(entry, length as usize);
-        jumps
-            .filter(|(_, target)| !own.contains(target))
-            .map(|(at, target)| Jump { from, at, target })
-            .collect()
-    }
-
-    /// Adds the function at which a jump ends, unless it is reached by fewer; of several jumps from one level none is known.
-    fn reach(&mut self, next: usize, jump: Jump) {
-        let Jump { from, at, target } = jump;
-        match self.known.get(&target).copied() {
-            Some(known) if known >= next => {
-                let known = &mut self.reached[known];
-                known.by = None;
-                known.from = known.from.filter(|before| *before == from);
+    /// The frames of the functions on the way, innermost first, by its last jump.
+    fn frames(&self, files: &ImageFiles, (mut at, mut by): LastJump) -> TailCallers {
+        let mut all = Vec::new();
+        loop {
+            match by {
+                Some(by) => all.extend_from_slice(&files.lookup(by)?.frames),
+                // The function alone is sure.
+                None => {
+                    let answer = files.lookup(self.reached[at].0)?;
+                    let function = answer.frames.last()?.clone();
+                    all.push(SourceFrame {
+                        line: None,
+                        ..function
+                    });
+                }
             }
-            Some(_) => {}
-            None if self.function_at(target) == Some(target) => {
-                self.known.insert(target, self.reached.len());
-                self.reached.push(Reached {
-                    entry: target,
-                    from: Some(from),
-                    by: Some(at),
-                });
+            if at == 0 {
+                break;
             }
-            None => {}
+            // Of several the first is sure, which was called.
+            (at, by) = self.reached[at].1;
         }
+        let is_named = |frame: &SourceFrame| frame.function.is_some();
+        all.last().is_some_and(is_named).then(|| all.into())
     }
-}
-
-/// The frames of the functions on the way, innermost first, of which the last one jumped by `by`.
-fn frames(
-    files: &ImageFiles,
-    reached: &[Reached],
-    last: usize,
-    mut by: Option<u64>,
-) -> TailCallers {
-    let mut all = Vec::new();
-    let mut at = last;
-    loop {
-        match by {
-            Some(by) => all.extend_from_slice(&files.lookup(by)?.frames),
-            // The function alone is sure.
-            None => {
-                let answer = files.lookup(reached[at].entry)?;
-                let function = answer.frames.last()?.clone();
-                all.push(SourceFrame {
-                    line: None,
-                    ..function
-                });
-            }
-        }
-        if at == 0 {
-            break;
-        }
-        by = reached[at].by;
-        // Of several the first is sure, which was called.
-        at = reached[at].from.unwrap_or(0);
-    }
-    let is_named = |frame: &SourceFrame| frame.function.is_some();
-    all.last().is_some_and(is_named).then(|| all.into())
 }

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use object::Object;
 use wedjat::new;
@@ -266,7 +266,8 @@ fn more_than_is_taken() {
     let (_, report) = program(folder.path(), 0);
     let (endless, _) = server(|_, stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
-        let chunk = [b'x'; 1 << 16];
+        let mut chunk = [b'x'; 1 << 16];
+        chunk[..6].copy_from_slice(b"\x7fELF\x02\x01");
         loop {
             stream.write_all(b"10000\r\n")?;
             stream.write_all(&chunk)?;
@@ -282,6 +283,168 @@ fn more_than_is_taken() {
         outcome.failures
     );
     assert_eq!(kept(&cache), Vec::<String>::new());
+}
+
+type Answer = fn(&str, &mut TcpStream) -> std::io::Result<()>;
+
+/// Servers that take long, or send much.
+const HOSTILE: [(&str, Answer); 6] = [
+    ("a flood of headers", |_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\n")?;
+        loop {
+            write!(stream, "X-A: {}\r\n", "x".repeat(1 << 10))?;
+        }
+    }),
+    ("a byte at a time of the head", |_, stream| {
+        drip(stream, b"HTTP/1.1 200 OK\r\nX-A: ")
+    }),
+    ("a byte at a time of the file", |_, stream| {
+        drip(
+            stream,
+            b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n",
+        )
+    }),
+    ("a bomb", |_, stream| {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(&elf(1 << 12))?;
+        for _ in 0..256 {
+            packer.write_all(&[0; 1 << 20])?;
+        }
+        let body = packer.finish()?;
+        let length = body.len();
+        write!(
+            stream,
+            "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {length}\r\n\r\n"
+        )?;
+        stream.write_all(&body)
+    }),
+    ("a file without an end", |_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")?;
+        stream.write_all(&elf(1 << 12))?;
+        loop {
+            stream.write_all(&[0; 1 << 16])?;
+        }
+    }),
+    ("no file, each time late", |_, stream| {
+        std::thread::sleep(Duration::from_millis(300));
+        status(stream, "404 Not Found")
+    }),
+];
+
+/// Ends once nobody reads on.
+fn drip(stream: &mut TcpStream, front: &[u8]) -> std::io::Result<()> {
+    stream.write_all(front)?;
+    loop {
+        stream.write_all(b"x")?;
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The header of an ELF file with its section headers at this offset.
+fn elf(sections: u64) -> [u8; 64] {
+    let mut header = [0; 64];
+    header[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    header[40..48].copy_from_slice(&sections.to_le_bytes());
+    header
+}
+
+/// A report with a frame in each of as many images.
+fn report_of(images: u8) -> Report {
+    let mut report = Report::default();
+    report.threads.push(Thread::default());
+    for at in 0..images {
+        report.images.push(new!(Image {
+            name: format!("/no/such/folder/{at}"),
+            id: vec![at; 16],
+            base: 0x10000 * (1 + u64::from(at)),
+            size: 0x10000,
+        }));
+        report.threads[0].frames.push(new!(Frame {
+            pc: 0x10000 * (1 + u64::from(at)) + 1,
+            found: Found::Context,
+            image: Some(at.into()),
+        }));
+    }
+    report
+}
+
+/// The time and the requests are those of the server, however many images a run asks it for; so are they where another server
+/// leads to it.
+#[test]
+fn a_hostile_server_costs_a_run_little_and_is_left() {
+    let report = report_of(16);
+    let wait = Duration::from_millis(500);
+    for layout in ["", "unified+", "symsrv+"] {
+        for (what, answer) in HOSTILE {
+            for is_elsewhere in [false, true] {
+                let folder = tempfile::tempdir().unwrap();
+                let (mut url, requests) = server(answer);
+                if is_elsewhere {
+                    url = server(move |path, stream| {
+                        write!(
+                            stream,
+                            "HTTP/1.1 302 Found\r\nLocation: {url}{path}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                        )
+                    })
+                    .0;
+                }
+                let cache = folder.path().join("cache");
+                let began = Instant::now();
+                let server = format!("{layout}{url}");
+                let outcome = ask_with(&[&server], &cache, &report, |d| d.timeout(wait));
+                let (took, what) = (began.elapsed(), format!("{layout} {what} {is_elsewhere}"));
+                // A bomb and a file without an end cost no time that counts.
+                let is_quick = what.contains("bomb") || what.contains("end ");
+                assert!(
+                    took < wait * if is_quick { 20 } else { 6 },
+                    "{what}: {took:?}"
+                );
+                let requests = requests.lock().unwrap().len();
+                assert!(
+                    requests <= if is_quick { 32 } else { 3 },
+                    "{what}: {requests}"
+                );
+                assert!(!outcome.failures.is_empty(), "{what}");
+                let is_empty = |file: &String| std::fs::metadata(file).unwrap().len() == 0;
+                assert!(kept(&cache).iter().all(is_empty), "{what}");
+            }
+        }
+    }
+}
+
+/// Neither waits for the server.
+#[test]
+fn a_signal_ends_a_run_that_waits_for_a_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.wedjat");
+    std::fs::write(&path, wedjat::report::to_bytes(&report_of(2))).unwrap();
+    for (_, answer) in &HOSTILE[1..3] {
+        for signal in [libc::SIGTERM, libc::SIGINT] {
+            let (url, requests) = server(answer);
+            let cache = folder.path().join("cache");
+            let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+            command.arg("--no-cache").arg(&path);
+            command
+                .env("HOME", folder.path())
+                .env("DEBUGINFOD_URLS", url);
+            command.env("DEBUGINFOD_CACHE_PATH", &cache);
+            let mut child = command.spawn().unwrap();
+            while requests.lock().unwrap().is_empty() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            std::thread::sleep(Duration::from_millis(200));
+            // SAFETY: a signal to a child that nobody has waited for.
+            unsafe { libc::kill(child.id().cast_signed(), signal) };
+            let began = Instant::now();
+            assert_eq!(child.wait().unwrap().code(), Some(130));
+            assert!(
+                began.elapsed() < Duration::from_secs(1),
+                "{:?}",
+                began.elapsed()
+            );
+            assert_eq!(kept(&cache), Vec::<String>::new());
+        }
+    }
 }
 
 /// A byte now and then holds no run up for ever.

@@ -116,7 +116,7 @@ impl Job<'_> {
         let batches = Mutex::new(batches);
         let stop = AtomicBool::new(false);
         let mut printer = Printer::new(self.args, format, out, messages);
-        let written = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let answering = Answering {
                 symbolicator: self.symbolicator,
                 select: &self.args.select,
@@ -138,17 +138,18 @@ impl Job<'_> {
             let results = results;
             let written = printer.print(&results);
             stop.store(true, Ordering::SeqCst);
-            written
-        });
-        let sources = self.style.sources.as_ref();
-        let short = sources.map(|sources| sources.too_short());
-        let refused = self.refused_source();
-        printer.finish(
-            written,
-            refused,
-            short.unwrap_or_default(),
-            self.symbolicator.files(),
-        )
+            let sources = self.style.sources.as_ref();
+            let short = sources.map_or(Vec::new(), |sources| sources.too_short());
+            let files = self.symbolicator.files();
+            let code = printer.finish(written, self.refused_source(), short, files);
+            if interrupt::came() {
+                // The others may wait for a server, or work on a large file.
+                #[cfg(feature = "debuginfod")]
+                crate::symbolicate::files::debuginfod::remove_partial();
+                std::process::exit(i32::from(code));
+            }
+            code
+        })
     }
 
     /// Count of the threads that work on reports.

@@ -178,11 +178,8 @@ impl SymCacheBuilder<'_> {
         // Without a symbol map a function keeps the name that DWARF has, also where others were
         // folded onto it.
         // In a file that is not linked code lies at 0; elsewhere symbolic takes it for thrown away.
-        let kind = if self.object.is_unlinked() {
-            ObjectKind::Relocatable
-        } else {
-            ObjectKind::Debug
-        };
+        let kinds = [ObjectKind::Debug, ObjectKind::Relocatable];
+        let kind = kinds[usize::from(self.object.is_unlinked())];
         let map = SymbolMap::new();
         let session = DwarfDebugSession::parse(&sections, map, base as i64, kind);
         let session = session.map_err(|_| NoTable::Unreadable)?;

@@ -182,11 +182,8 @@ impl DwarfSections {
     }
 
     pub(crate) fn reader(&self, id: SectionId) -> R<'_> {
-        let endian = if self.little {
-            RunTimeEndian::Little
-        } else {
-            RunTimeEndian::Big
-        };
+        let endians = [RunTimeEndian::Big, RunTimeEndian::Little];
+        let endian = endians[usize::from(self.little)];
         EndianSlice::new(self.bytes(id), endian)
     }
 

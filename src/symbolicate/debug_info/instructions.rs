@@ -20,6 +20,12 @@ impl Instructions {
         Some(Instructions { sections, is_arm64 })
     }
 
+    /// Bytes of code.
+    pub(crate) fn size(&self) -> u64 {
+        let sizes = self.sections.iter().map(|(_, bytes)| bytes.len() as u64);
+        sizes.sum()
+    }
+
     /// The bytes from `svma` to the end of the section that holds it.
     fn from(&self, svma: u64) -> Option<&[u8]> {
         self.sections.iter().find_map(|(start, bytes)| {

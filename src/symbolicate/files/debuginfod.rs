@@ -8,14 +8,14 @@
 
 mod store;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::{object_file, own};
 use crate::symbolicate::frame::hex;
@@ -23,10 +23,12 @@ use crate::symbolicate::lock;
 
 /// Largest answer that is accepted, bytes, by default.
 const MAX_SIZE: u64 = 8 << 30;
+/// Requests of a run that bring no file, of each server.
+const MOST_MISSES: u32 = 1 << 10;
 /// Time for which a file that no server has is not queried again, as in elfutils.
 const MISS: Duration = Duration::from_secs(600);
 
-/// The servers to query, and where to keep their files. A server that cannot be reached is reported
+/// The servers to query, and where to keep their files. A server that cannot be reached or is slow is reported
 /// once and not queried again. A file is kept only if it is a debug file of the build that was
 /// requested; else the next server is queried.
 #[derive(Clone)]
@@ -36,8 +38,8 @@ pub struct Debuginfod {
     timeout: Duration,
     max_size: u64,
     watch: Option<Watch>,
-    /// Servers that could not be reached and are not queried again, and warnings about folders that were given once.
-    silent: Arc<Mutex<HashSet<String>>>,
+    /// Requests that brought no file and the time that they took, by server; and warnings about folders that were given.
+    misses: Arc<Mutex<BTreeMap<String, (u32, Duration)>>>,
 }
 
 type Watch = Arc<dyn Fn(&Fetching<'_>) + Send + Sync>;
@@ -69,11 +71,14 @@ pub enum Fetching<'a> {
     },
 }
 
-/// The result of querying one server.
-enum Reply {
-    Fetched,
-    NotThere,
-    Failed,
+/// Files that are not there in whole yet.
+static PARTIAL: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Removes the files that are not there in whole, before the process ends.
+pub(crate) fn remove_partial() {
+    for path in std::mem::take(&mut *lock(&PARTIAL)) {
+        let _ = fs::remove_file(path);
+    }
 }
 
 impl Debuginfod {
@@ -85,7 +90,7 @@ impl Debuginfod {
             timeout: Duration::from_secs(90),
             max_size: MAX_SIZE,
             watch: None,
-            silent: Arc::default(),
+            misses: Arc::default(),
         }
     }
 
@@ -95,30 +100,26 @@ impl Debuginfod {
     pub fn from_environment() -> Option<Debuginfod> {
         let urls = std::env::var("DEBUGINFOD_URLS").ok()?;
         // elfutils accepts words such as `ima:enforcing` between the servers.
-        let servers = urls
-            .split_whitespace()
-            .filter(|url| !url.starts_with("ima:"));
-        let servers: Vec<String> = servers.map(str::to_owned).collect();
+        let servers = urls.split_whitespace().map(str::to_owned);
+        let servers = servers.filter(|url| !url.starts_with("ima:"));
         let folder = super::own::absolute_variable;
         let cache = folder("DEBUGINFOD_CACHE_PATH")
             .or_else(|| Some(folder("XDG_CACHE_HOME")?.join("debuginfod_client")))
             .or_else(|| Some(folder("HOME")?.join(".cache/debuginfod_client")))?;
-        let mut debuginfod = Debuginfod::new(servers, &cache);
+        let mut debuginfod = Debuginfod::new(servers.collect(), &cache);
         let number = |name: &str| {
             let value = std::env::var(name).ok().and_then(|text| text.parse().ok());
             value.filter(|&number: &u64| number > 0)
         };
-        if let Some(seconds) = number("DEBUGINFOD_TIMEOUT") {
-            debuginfod.timeout = Duration::from_secs(seconds);
-        }
-        if let Some(bytes) = number("DEBUGINFOD_MAXSIZE") {
-            debuginfod.max_size = bytes;
-        }
+        let seconds = number("DEBUGINFOD_TIMEOUT").map(Duration::from_secs);
+        debuginfod.timeout = seconds.unwrap_or(debuginfod.timeout);
+        debuginfod.max_size = number("DEBUGINFOD_MAXSIZE").unwrap_or(MAX_SIZE);
         (!debuginfod.servers.is_empty()).then_some(debuginfod)
     }
 
-    /// Sets the time to wait for a connection (at most 20 s) and for the first byte of an answer (90 s by
-    /// default); the whole of it may take ten times as long.
+    /// Sets the time to wait for a connection (at most 20 s), for the head of an answer, and for each 100 KB of it: 90 s by
+    /// default. An answer that takes ten times as long has a megabyte a second. A server that is slower is not queried
+    /// again, nor one whose answers without a file took that long together.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Debuginfod {
         self.timeout = timeout;
@@ -149,8 +150,7 @@ impl Debuginfod {
         if id.len() < 8 {
             return None; // too short to be one
         }
-        let hex = hex(id);
-        let folder = self.cache.join(&hex);
+        let folder = self.cache.join(hex(id));
         let path = folder.join("debuginfo");
         let unsafe_folder = [&self.cache, &folder].into_iter().find_map(|folder| {
             let error = own::check_folder(folder).err()?;
@@ -158,7 +158,8 @@ impl Debuginfod {
         });
         if let Some(error) = unsafe_folder {
             let why = format!("{error}; no server is queried");
-            if lock(&self.silent).insert(why.clone()) {
+            let known = lock(&self.misses).insert(why.clone(), Default::default());
+            if known.is_none() {
                 self.failed("debuginfod", &why);
             }
             return None;
@@ -179,24 +180,11 @@ impl Debuginfod {
         }
         let mut all_answered = true;
         for server in &self.servers {
-            if lock(&self.silent).contains(server) {
-                all_answered = false;
-                continue;
+            let reply = self.ask(server, id, &folder, &path);
+            if reply == Some(true) {
+                return Some(path);
             }
-            match self.ask(server, id, &folder, &path) {
-                Ok(Reply::Fetched) => return Some(path),
-                Ok(Reply::NotThere) => {}
-                Ok(Reply::Failed) => all_answered = false,
-                Err((url, error)) => {
-                    all_answered = false;
-                    lock(&self.silent).insert(server.clone());
-                    let why = error.to_string();
-                    self.notify(&Fetching::Failed {
-                        url: &url,
-                        why: &why,
-                    });
-                }
-            }
+            all_answered &= reply.is_some();
         }
         // An existing file that is not of that build is left as it is.
         let is_free =
@@ -208,95 +196,111 @@ impl Debuginfod {
         None
     }
 
-    /// Gets the file from one server, from the first of its addresses that has it.
-    ///
-    /// # Errors
-    /// As [`fetch`](Self::fetch), with the address.
-    fn ask(
-        &self,
-        server: &str,
-        id: &[u8],
-        folder: &Path,
-        path: &Path,
-    ) -> Result<Reply, (String, io::Error)> {
-        let mut reply = Reply::NotThere;
+    /// Gets the file from one server, from the first of its addresses that has it. Returns false if it has none, `None` if it
+    /// is not known.
+    fn ask(&self, server: &str, id: &[u8], folder: &Path, path: &Path) -> Option<bool> {
+        let mut reply = Some(false);
+        let is_over = |(count, time)| count >= MOST_MISSES || time > self.timeout;
         for url in store::addresses(server, id) {
-            match self.fetch(&url, id, folder, path) {
-                Ok(Reply::NotThere) => {}
-                Ok(Reply::Fetched) => return Ok(Reply::Fetched),
-                Ok(Reply::Failed) => reply = Reply::Failed,
-                Err(error) => return Err((url, error)),
+            let mut misses = lock(&self.misses).get(server).copied().unwrap_or_default();
+            if is_over(misses) {
+                return None;
             }
+            let began = Instant::now();
+            let result = self.fetch(&url, id, folder, path);
+            misses = (misses.0 + 1, misses.1 + began.elapsed());
+            match result {
+                Ok(true) => return Some(true),
+                Ok(false) if is_over(misses) => {
+                    let (count, time) = misses;
+                    let why = format!("{count} requests without a file took {time:.0?}");
+                    self.failed(&url, &format!("{why}: it is not queried again"));
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    let is_slow = error.kind() == io::ErrorKind::TimedOut;
+                    misses.0 = misses.0.max([0, MOST_MISSES][usize::from(is_slow)]);
+                    self.failed(&url, &error.to_string());
+                    reply = None;
+                }
+            }
+            lock(&self.misses).insert(server.to_owned(), misses);
         }
-        Ok(reply)
+        reply
     }
 
-    /// Gets `url` into `path`, whole or not at all.
+    /// Gets `url` into `path`, whole or not at all. Returns false if the server does not have it.
     ///
     /// # Errors
-    /// If the server cannot be reached, or takes too long.
-    fn fetch(&self, url: &str, id: &[u8], folder: &Path, path: &Path) -> io::Result<Reply> {
-        static COUNTER: AtomicU32 = AtomicU32::new(0);
+    /// Of kind `TimedOut` if the server cannot be reached, or takes too long; of others if it sends no such file.
+    fn fetch(&self, url: &str, id: &[u8], folder: &Path, path: &Path) -> io::Result<bool> {
         let agent: ureq::Agent = ureq::Agent::config_builder()
             .timeout_connect(Some(self.timeout.min(Duration::from_secs(20))))
             .timeout_recv_response(Some(self.timeout))
-            .timeout_recv_body(Some(self.timeout.saturating_mul(10)))
+            .timeout_per_read(Some(self.timeout))
             .user_agent(concat!("wedjat/", env!("CARGO_PKG_VERSION")))
             .build()
             .into();
         let mut response = match agent.get(url).call() {
             Ok(response) => response,
-            Err(ureq::Error::StatusCode(404)) => return Ok(Reply::NotThere),
+            Err(ureq::Error::StatusCode(404)) => return Ok(false),
             Err(ureq::Error::StatusCode(code)) => {
-                return Ok(self.failed(url, &format!("it answered {code}")));
+                return Err(io::Error::other(format!("it answered {code}")));
             }
-            Err(error) => return Err(io::Error::other(error)),
+            Err(error) => return Err(io::Error::new(io::ErrorKind::TimedOut, error)),
         };
-        let of = response.body().content_length();
-        let too_large = || format!("a file of more than {} bytes is not taken", self.max_size);
-        if of.is_some_and(|bytes| bytes > self.max_size) {
-            return Ok(self.failed(url, &too_large()));
-        }
         own::make_folder(folder)?;
-        let count = COUNTER.fetch_add(1, Relaxed);
-        let temporary = folder.join(format!("debuginfo.{}-{count}.new", std::process::id()));
-        let result = (|| {
-            let mut body = response.body_mut().with_config().limit(u64::MAX).reader();
-            let mut file = fs::File::create_new(&temporary)?;
-            let mut buffer = vec![0; 1 << 16];
-            let mut bytes: u64 = 0;
-            loop {
-                self.notify(&Fetching::Received { url, bytes, of });
-                match body.read(&mut buffer)? {
-                    0 => break,
-                    n => {
-                        file.write_all(&buffer[..n])?;
-                        bytes += n as u64;
-                        if bytes > self.max_size {
-                            return Err(io::Error::other(too_large()));
-                        }
-                    }
-                }
-            }
-            check(&temporary, id)?;
-            fs::rename(&temporary, path)
-        })();
+        let mut temporary = tempfile::Builder::new();
+        let temporary = temporary
+            .prefix("debuginfo.")
+            .suffix(".new")
+            .tempfile_in(folder)?;
+        lock(&PARTIAL).insert(temporary.path().to_owned());
+        let received = self.receive(url, response.body_mut(), temporary.as_file());
+        let result = received.and_then(|()| check(temporary.path(), id));
+        lock(&PARTIAL).remove(temporary.path());
         if let Err(error) = result {
-            let _ = fs::remove_file(&temporary);
+            drop(temporary);
             let _ = fs::remove_dir(folder); // unless something else is in it
-            return match error.kind() {
-                io::ErrorKind::TimedOut => Err(error),
-                _ => Ok(self.failed(url, &error.to_string())),
-            };
+            return Err(error);
         }
+        temporary.persist(path)?;
         self.notify(&Fetching::Done { url });
-        Ok(Reply::Fetched)
+        Ok(true)
     }
 
-    /// Reports the failure of one server. The next one is queried.
-    fn failed(&self, url: &str, why: &str) -> Reply {
+    /// Writes what comes to a file.
+    fn receive(&self, url: &str, body: &mut ureq::Body, mut file: &fs::File) -> io::Result<()> {
+        let (began, wait) = (Instant::now(), self.timeout.as_secs_f64());
+        let of = body.content_length();
+        let mut body = body.with_config().limit(u64::MAX).reader();
+        let mut buffer = vec![0; 1 << 16];
+        let (mut bytes, mut most) = (0, self.max_size);
+        while bytes.max(of.unwrap_or(0)) <= most {
+            self.notify(&Fetching::Received { url, bytes, of });
+            let part = body.read(&mut buffer);
+            let part = part.map_err(|error| io::Error::new(io::ErrorKind::TimedOut, error))?;
+            file.write_all(&buffer[..part])?;
+            if bytes < HEADER && bytes + part as u64 >= HEADER {
+                most = most.min(largest(file)?);
+            }
+            bytes += part as u64;
+            let time = began.elapsed().as_secs_f64();
+            let least = [1e5 / wait, 1e6][usize::from(time > 10.0 * wait)];
+            if part == 0 {
+                return Ok(());
+            } else if time > wait && (bytes as f64) < time * least {
+                let slow = format!("it sent {bytes} bytes in {time:.0} s");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, slow));
+            }
+        }
+        Err(io::Error::other(format!(
+            "a file of more than {most} bytes is not taken"
+        )))
+    }
+
+    fn failed(&self, url: &str, why: &str) {
         self.notify(&Fetching::Failed { url, why });
-        Reply::Failed
     }
 
     fn notify(&self, what: &Fetching<'_>) {
@@ -304,6 +308,25 @@ impl Debuginfod {
             watch(what);
         }
     }
+}
+
+/// Bytes of the header of an ELF file, which has the offset of the section headers at 40.
+const HEADER: u64 = 64;
+
+/// The most bytes of a file that begins like this one: in nearly all ELF files the section headers come last.
+///
+/// # Errors
+/// If neither an ELF nor a Mach-O file begins like this.
+fn largest(file: &fs::File) -> io::Result<u64> {
+    let mut front = [0; HEADER as usize];
+    file.read_exact_at(&mut front, 0)?;
+    if !object_file::looks_like_object(&front) {
+        return Err(io::Error::other("it sent a file that is not a debug file"));
+    }
+    let offset = front[40..48].try_into().map_or(0, u64::from_le_bytes);
+    let is_stated = front.starts_with(b"\x7fELF\x02\x01") && offset > 0;
+    let bound = offset.saturating_mul(2).saturating_add(1 << 20);
+    Ok([u64::MAX, bound][usize::from(is_stated)])
 }
 
 /// Fails unless the file at `path` is one of the build `id`.

@@ -178,10 +178,8 @@ fn file(
 fn look(path: &Path) -> Result<Vec<ObjectSummary>, String> {
     let mut head = [0; 8];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    if read.is_ok()
-        && archives::is_of_debug_files(path)
-        && let Some(command) = archives::unpacking(path, &head)
-    {
+    let may_be_packed = read.is_ok() && archives::is_of_debug_files(path);
+    if may_be_packed && let Some(command) = archives::unpacking(path, &head) {
         let path = path.display();
         return Err(format!(
             "{path}: packed files are not read; unpack it: {command}"
@@ -250,9 +248,7 @@ pub(in crate::symbolicate) const SYSTEM: &str = "/usr/lib/debug";
 pub(in crate::symbolicate) fn build_id_path(root: &Path, id: &[u8]) -> PathBuf {
     let hex = hex(id);
     let (first, rest) = hex.split_at(hex.len().min(2));
-    root.join(".build-id")
-        .join(first)
-        .join(format!("{rest}.debug"))
+    root.join(format!(".build-id/{first}/{rest}.debug"))
 }
 
 /// Returns the debug file that `object`'s debuginfo link means, the best one first: next to it, in `.debug`, and below

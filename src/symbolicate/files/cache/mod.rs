@@ -76,11 +76,8 @@ impl Cache {
     /// `~/Library/Caches/wedjat`. `None` without a home folder.
     pub fn of_user() -> Option<Cache> {
         let absolute = own::absolute_variable;
-        let below_home = if cfg!(target_vendor = "apple") {
-            "Library/Caches"
-        } else {
-            ".cache"
-        };
+        let is_apple = usize::from(cfg!(target_vendor = "apple"));
+        let below_home = [".cache", "Library/Caches"][is_apple];
         let caches =
             absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(below_home)))?;
         Some(Cache::new(&caches.join("wedjat")))

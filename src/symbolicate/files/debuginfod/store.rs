@@ -13,11 +13,7 @@ const UUID: usize = 16;
 pub(super) fn addresses(server: &str, id: &[u8]) -> Vec<String> {
     let digits = hex(id);
     let at = |server: &str, path: String| {
-        let scheme = if server.contains("://") {
-            ""
-        } else {
-            "http://"
-        };
+        let scheme = ["http://", ""][usize::from(server.contains("://"))];
         format!("{scheme}{}/{path}", server.trim_end_matches('/'))
     };
     if let Some(server) = server.strip_prefix("unified+") {
@@ -28,11 +24,8 @@ pub(super) fn addresses(server: &str, id: &[u8]) -> Vec<String> {
         let elf = format!("_.debug/elf-buildid-sym-{digits}/_.debug");
         let mach_o = format!("_.dwarf/mach-uuid-sym-{digits}/_.dwarf");
         let all = [Some(mach_o).filter(|_| id.len() == UUID), Some(elf)];
-        return all
-            .into_iter()
-            .flatten()
-            .map(|path| at(server, path))
-            .collect();
+        let all = all.into_iter().flatten();
+        return all.map(|path| at(server, path)).collect();
     }
     vec![at(server, format!("buildid/{digits}/debuginfo"))]
 }
