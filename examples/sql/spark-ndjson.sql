@@ -2,6 +2,7 @@
 CREATE TEMPORARY VIEW raw (
   report STRING, id STRING, launch STRING, time BIGINT, app STRUCT<name: STRING, version: STRING>, device STRING,
   title STRING, blame STRING, `group` STRING, ended BOOLEAN, at_least BOOLEAN, duration BIGINT, thread INT, damage ARRAY<STRING>,
+  event STRUCT<class: STRING, reason: STRING>, stall_end STRUCT<class: STRING, reason: STRING>,
   context STRUCT<keys: MAP<STRING, STRING>>, threads ARRAY<STRUCT<frames: ARRAY<INT>>>,
   frames ARRAY<STRUCT<owner: STRING, frames: ARRAY<STRUCT<function: STRING, file: STRING, line: INT, owner: STRING>>>>
 ) USING json OPTIONS (path 'reports.ndjson');
@@ -12,6 +13,7 @@ FROM raw;
 CREATE TEMPORARY VIEW reports AS
 SELECT * EXCEPT (ended), ended AND row_number() OVER (PARTITION BY launch ORDER BY ended DESC, at_least, duration DESC NULLS LAST, bug) = 1 AS ended
 FROM (SELECT report, report_id, title, blame, `group` AS bug, ended, at_least, duration, device, app.version AS version, damage,
+             coalesce(stall_end.class, event.class) AS class, CASE WHEN stall_end.class IS NULL THEN event.reason ELSE stall_end.reason END AS reason,
              timestamp_micros(nullif(time, 0) div 1000) AS time, context.keys AS context,
              coalesce(nullif(launch, '00000000-0000-0000-0000-000000000000'), report_id) AS launch,
              row_number() OVER (PARTITION BY report_id, launch, time, `group` ORDER BY size(damage) > 0, size(frames) DESC, report) AS copy

@@ -1,4 +1,4 @@
-"""The answers to the five questions of docs/data.md, counted in plain Python from the document of `--format json`.
+"""The answers to the seven questions of docs/data.md, counted in plain Python from the document of `--format json`.
 
 It shares no SQL and no table with what it is compared to; `shown` is how both are printed.
 """
@@ -14,7 +14,7 @@ def answers(path):
     groups = collections.defaultdict(list)
     for report in reports:
         groups[report["group"]].append(report)
-    return [hurt(groups), began(groups), devices(groups), screens(reports), files(reports)]
+    return [hurt(groups), began(groups), devices(groups), screens(reports), files(reports), causes(reports), shares(groups)]
 
 
 def unique(reports):
@@ -87,6 +87,30 @@ def files(reports):
                     lines.setdefault(frame["file"], []).append(frame["line"])
     rows = [(file, len(own), min((line for line in lines[file] if line is not None), default=None)) for file, own in owners.items()]
     return sorted(rows, key=lambda row: (-row[1], row[0]))
+
+
+def causes(reports):
+    counts = collections.Counter()
+    for report in reports:
+        event, end = report["event"] or {}, report["stall_end"] or {}
+        of = end if end.get("class") else event
+        if of.get("class"):
+            counts[of["class"], of.get("reason")] += 1
+    rows = sorted(counts.items(), key=lambda row: (-row[1], row[0][0], row[0][1] is None, row[0][1] or ""))
+    return [(*cause, count) for cause, count in rows][:10]
+
+
+def shares(groups):
+    versions, rows = collections.Counter(), []
+    for bug, group in groups.items():
+        counts = collections.defaultdict(list)
+        for report in group:
+            counts[report["app"]["version"]].append(report)
+            versions[report["app"]["version"]] += 1
+        rows += [(version, bug, of) for version, of in counts.items() if version]
+    rows.sort(key=lambda row: (-len(row[2]), title(row[2]), row[1]))
+    rows.sort(key=lambda row: row[0], reverse=True)
+    return [(version, title(of), len(of), len(of) / versions[version]) for version, _, of in rows][:10]
 
 
 def shown(rows):

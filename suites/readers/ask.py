@@ -12,7 +12,7 @@ blocks = re.findall(r"^```sql,(\S+)\n(.*?)^```", open(page).read(), re.S | re.M)
 for file in (Path(page).parents[1] / "examples/sql").iterdir():
     blocks.append((file.stem.replace("-", ","), re.sub(r"(?m)^--.*\n", "", file.read_text())))
 questions = [text.strip().rstrip(";") for words, text in blocks if words == "question"]
-assert len(questions) == 5, f"{len(questions)} questions"
+assert len(questions) == 7, f"{len(questions)} questions"
 os.chdir(folder)
 
 
@@ -57,7 +57,7 @@ def with_copy(table):
 with_copy("reports")
 with_copy("frames")
 wanted = shown(answers("reports.json"))
-assert all(answer.strip() for answer in wanted.split("\n\n")) and wanted.count("\n\n") == 4, "a question without an answer"
+assert all(answer.strip() for answer in wanted.split("\n\n")) and wanted.count("\n\n") == 6, "a question without an answer"
 for engine, format in (each.split(",") for each in asked):
     answer = shown({"duckdb": duckdb, "spark": spark}[engine](format))
     assert answer == wanted, f"{engine}, {format}:\n{answer}\nexpected:\n{wanted}"

@@ -10,10 +10,10 @@ out = pathlib.Path(sys.argv[1])
 keep = "--keep" in sys.argv[2:]
 axe = (out / "axe-core/axe.min.js").read_text()
 WIDE, NARROW = 1280, 390
-WIDTHS_OF_WINDOWS = [360, 390, 768, 1280, 1440]
+WIDTHS_OF_WINDOWS = [360, 390, 700, 768, 1024, 1280, 1440]
 # Pages of A4 that the ten bugs take.
 MOST_PAGES = 12
-PAGES = ["crash.html", "hang.html", "stall.html", "unnamed.html", "load.html", "top.html", "many.html"]
+PAGES = ["crash.html", "hang.html", "stall.html", "unnamed.html", "load.html", "top.html", "many.html", "group.html"]
 
 
 def opened(name, width=WIDE, scheme="light", **more):
@@ -117,6 +117,24 @@ def zooms(name, part):
     print(f"{name}: {part} zooms by keyboard and touch, and back")
 
 
+def searches(name, part, count, samples):
+    """A text in the search field marks the boxes that have it, and their samples are added up once; the page's own policy holds."""
+    context = browser.new_context(offline=True)
+    page, errors = context.new_page(), []
+    page.on("console", lambda message: errors.append(message.text))
+    page.goto((out / name).as_uri())
+    page.get_by_label("Search the flame graph").fill(part.upper())
+    assert page.locator(".flame a.found").count() == count, f"{part} is marked {page.locator('.flame a.found').count()} times"
+    said = page.locator("output").text_content().strip()
+    assert said == f"{count} boxes, {samples} samples", said
+    assert not errors, errors
+    page.screenshot(path=out / f"{name}-search.png", full_page=True)
+    page.get_by_label("Search the flame graph").fill("")
+    assert page.locator(".flame a.found").count() == 0 and not page.locator("output").text_content()
+    context.close()
+    print(f"{name}: the search finds {part}")
+
+
 def leads(name):
     """The links of the page of many lead to groups, and open the reports that they name."""
     page = opened(name)
@@ -138,6 +156,7 @@ with sync_playwright() as play:
     holds("unnamed.html", "Samples", "400 ms", "Flame graph")
     holds("load.html", "Flame graph", "65% cpu average")
     holds("top.html", "16 reports in 4 groups", "Most frequent stack", "Systems")
+    holds("group.html", "of its reports", "by version", "In whole")
     for name in PAGES:
         for width in WIDTHS_OF_WINDOWS:
             light, dark = (looks(name, width, scheme) for scheme in ["light", "dark"])
@@ -146,6 +165,7 @@ with sync_playwright() as play:
         print(f"{name}: whole at {WIDTHS_OF_WINDOWS} px and on paper; axe finds nothing")
     assert "however narrow" in printed("stall.html").replace("\r\n", " ").replace("\n", " "), "the long line is cut on paper"
     zooms("stall.html", "grain_grind")
+    searches("stall.html", "grain_grind", 1, "24 of 40")
     leads("many.html")
     browser.close()
 

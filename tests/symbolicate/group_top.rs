@@ -363,6 +363,41 @@ fn a_group_has_its_causes_the_keys_of_the_app_and_its_trend() {
     }
     // Nothing is said of what no report says.
     assert!(!text.contains("unknown"), "{text}");
+    // One group of them, by the front of its key: by version and day, each report, and a whole stack.
+    let key = more["group"].as_str().unwrap();
+    let text = String::from_utf8(run(&["--group", &key[..8], folder]).stdout).unwrap();
+    let page = run(&["--group", key, "--format", "html", folder]).stdout;
+    let page = String::from_utf8(page).unwrap();
+    let lines = [
+        "1.10                  40           64.5 %",
+        "1.9                    4            9.1 %",
+        "2026-09-21            44  1.10 × 40, 1.9 × 4",
+        "2026-09-21 14:13:20.000 +0000  1 µs ",
+    ];
+    for line in lines {
+        assert!(text.contains(line), "{line}: {text}");
+        assert!(page.contains(line), "{line}: {page}");
+    }
+    assert_eq!(text.matches(".wedjat").count(), 45, "44, and the example");
+    assert!(text.contains("more in 1.10"), "{text}");
+    assert!(text.contains("Thread 0:\n0   app "), "{text}");
+    assert_eq!(page.matches("<section class=\"group\"").count(), 1);
+    let out = run(&["--group", key, "--format", "json", folder]).stdout;
+    let json: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!((&json["group"], &json["count"]), (&key.into(), &44.into()));
+    assert_eq!(json["history"]["2026-09-21"]["1.10"], 40);
+    assert_eq!(json["shares"][0], serde_json::json!(["1.10", 40.0 / 62.0]));
+    assert_eq!(json["reports"].as_array().unwrap().len(), 44);
+    assert_eq!(
+        json["example_report"]["threads"][0]["frames"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    let none = run(&["--group", "00000000", folder]).stdout;
+    assert_eq!(none, b"None of 106 reports is in group 00000000.\n");
+    assert_eq!(run(&["--group", "checkout", folder]).status.code(), Some(2));
 }
 
 /// A launch ends of one cause, in whatever order its reports are read: of a crash, panic or exception before a kill in a stall,

@@ -24,8 +24,7 @@ pub(super) fn run(
         Ok(addresses) => addresses,
         Err(error) => {
             messages.error(&error.to_string());
-            let is_nothing = error.images.is_empty();
-            return if is_nothing { NOTHING } else { USAGE };
+            return [USAGE, NOTHING][usize::from(error.images.is_empty())];
         }
     };
     if let Some((text, error)) = first_bad(&args.address) {
@@ -55,8 +54,7 @@ pub(super) fn run(
     if args.verbose {
         let of = ["its symbol table alone", "debug information"];
         let of = of[usize::from(addresses.has_debug_info())];
-        let (count, unknown) = (lines.count, lines.unknown);
-        let image = addresses.image();
+        let (count, unknown, image) = (lines.count, lines.unknown, addresses.image());
         let counts = format!("{count} address(es), {unknown} of them unknown");
         messages.note(&format!("{image}: {counts}; named by {of}"));
         messages.searched(files);

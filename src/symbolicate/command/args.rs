@@ -120,6 +120,12 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["address", "inspect", "list_missing"])]
     pub top: Option<u32>,
 
+    /// Print one group: what --top says of it, its history by version and day, its reports, and a stack
+    ///
+    /// KEY is the group's key, or its first 8 digits. The formats are text, json, ndjson and html.
+    #[arg(long, value_name = "KEY", value_parser = parse_key, conflicts_with_all = ["address", "inspect", "list_missing", "top"])]
+    pub group: Option<String>,
+
     /// Print every message about reports, and every frame
     ///
     /// Without it, symbolicate counts messages after the first ones, and text omits the frames of a panic's own
@@ -258,7 +264,12 @@ impl Args {
     pub(super) fn prints_at_end(&self) -> bool {
         use FormatName::{Json, Ndjson, Sentry, Text};
         let is_stream = [Text, Json, Ndjson, Sentry].contains(&self.format);
-        self.top.is_some() || self.output.is_some() || !is_stream
+        self.is_grouped() || self.output.is_some() || !is_stream
+    }
+
+    /// Returns true if groups are printed, and not reports.
+    pub(super) fn is_grouped(&self) -> bool {
+        self.top.is_some() || self.group.is_some()
     }
 
     pub(super) fn jobs(&self) -> usize {
@@ -287,8 +298,8 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Args, clap::Error> 
         () if is_parquet && !cfg!(feature = "parquet") => {
             "--format parquet: this build does not have it; build symbolicate with `--features parquet`"
         }
-        () if parsed.top.is_some() && !prints_groups => {
-            "--top prints groups as text, json, ndjson or html"
+        () if parsed.is_grouped() && !prints_groups => {
+            "--top and --group print groups as text, json, ndjson or html"
         }
         () if parsed.list_missing && parsed.format != Text => "--list-missing prints text",
         () => return Ok(parsed),
@@ -326,6 +337,14 @@ pub(super) fn parse_address(text: &str) -> Result<u64, String> {
     }
     u64::from_str_radix(digits, 16)
         .map_err(|_| "an address has at most 16 hexadecimal digits".into())
+}
+
+/// The first digits of a group's key.
+fn parse_key(text: &str) -> Result<String, &'static str> {
+    let is_key = text.len() >= 8 && text.bytes().all(|c| c.is_ascii_hexdigit());
+    is_key
+        .then(|| text.to_owned())
+        .ok_or("not 8 hexadecimal digits or more")
 }
 
 pub(super) fn generate(what: Generate, out: &mut dyn io::Write) -> io::Result<()> {

@@ -383,16 +383,9 @@ fn is_result(bytes: &[u8]) -> bool {
     // Behind a path and a name, which a report may have long.
     let front = &bytes[..bytes.len().min(1 << 16)];
     if front.first().is_some_and(|first| b"{[".contains(first)) {
-        let follows = |at: usize, what: &[u8]| {
-            let rest = front[at..].trim_ascii_start();
-            rest.starts_with(what)
-                .then(|| front.len() - rest.len() + what.len())
-        };
-        return memmem::find_iter(front, b"\"format\"").any(|at| {
-            follows(at + 8, b":")
-                .and_then(|at| follows(at, b"\"wedjat\""))
-                .is_some()
-        });
+        let marks = [r#""format":"wedjat""#, r#""format": "wedjat""#];
+        let has = |mark: &&str| memmem::find(front, mark.as_bytes()).is_some();
+        return marks.iter().any(has);
     }
     let versions = front.split(|byte| *byte == b'\n');
     let mut versions = versions.filter_map(|line| line.strip_prefix(b"Report Version:"));

@@ -164,7 +164,6 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
     reports::run(args, &symbolicator, input, &target, &mut messages)
 }
 
-/// Says that links were not followed.
 /// The warning for a path of `--debug` that names nothing.
 fn nothing_in(path: &Path) -> String {
     let mut files = walkdir::WalkDir::new(path).into_iter().flatten();
@@ -176,6 +175,7 @@ fn nothing_in(path: &Path) -> String {
     format!("{package} needs the unstripped program beside it")
 }
 
+/// Says that links were not followed.
 fn links_out(folder: &Path, links: u64) -> String {
     let (folder, links) = (folder.display(), count(links, "link"));
     format!("{folder}: {links} to places outside of it not followed; --follow-links follows them")

@@ -67,7 +67,7 @@ impl<'p, 'm, F: Format> Printer<'p, 'm, F> {
         messages: &'p mut Messages<'m>,
     ) -> Printer<'p, 'm, F> {
         // Groups do it for themselves.
-        let is_grouped = args.top.is_some() || args.format == FormatName::Html;
+        let is_grouped = args.is_grouped() || args.format == FormatName::Html;
         Printer {
             args,
             format,
@@ -193,7 +193,7 @@ fn end_output<F: Format>(
 
 /// Returns true if copies of a report count once. As text a report is printed as often as it is named.
 pub(super) fn counts_once(args: &Args) -> bool {
-    args.top.is_some() || args.format != FormatName::Text
+    args.is_grouped() || args.format != FormatName::Text
 }
 
 /// Waits for the next value; `None` after the last, and when someone pressed Ctrl-C. Before it waits, what was

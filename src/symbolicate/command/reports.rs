@@ -19,7 +19,8 @@ use super::tally::{Message, Tally};
 use super::{Messages, done};
 use crate::report::{Reading, Redact};
 use crate::symbolicate::format::{
-    Firefox, Folded, Format, Html, Json, Ndjson, Sentry, Sources, Style, Text, Top, TopLayout,
+    Firefox, Folded, Format, History, Html, Json, Ndjson, Sentry, Sources, Style, Text, Top,
+    TopLayout,
 };
 #[cfg(feature = "parquet")]
 use crate::symbolicate::format::{ParquetFrames, ParquetReports};
@@ -51,26 +52,28 @@ pub(super) fn run(
         redact: args.redaction(),
         target,
     };
-    if let Some(n) = args.top.map(|n| n as usize) {
-        let layout = match args.format {
-            FormatName::Html => return job.run(Html::top(n), input, messages),
-            FormatName::Json => TopLayout::Json,
-            FormatName::Ndjson => TopLayout::Ndjson,
-            _ => TopLayout::Text,
-        };
-        let top = Top::new(n, layout, job.style.clone());
-        return job.run(top, input, messages);
+    let layout = match args.format {
+        FormatName::Json => TopLayout::Json,
+        FormatName::Ndjson => TopLayout::Ndjson,
+        _ => TopLayout::Text,
+    };
+    let (top, style) = (args.top.map(|n| n as usize), job.style.clone());
+    match (args.group.clone(), top) {
+        _ if args.format == FormatName::Html => {}
+        (Some(key), _) => return job.run(History::new(key, layout, style), input, messages),
+        (_, Some(n)) => return job.run(Top::new(n, layout, style), input, messages),
+        _ => {}
     }
     match args.format {
         FormatName::Firefox => job.run(Firefox::default(), input, messages),
         FormatName::Sentry => job.run(Sentry::default(), input, messages),
-        FormatName::Html => job.run(Html::default(), input, messages),
         #[cfg(feature = "parquet")]
         FormatName::Parquet => job.run(ParquetReports::default(), input, messages),
         #[cfg(feature = "parquet")]
         FormatName::ParquetFrames => job.run(ParquetFrames::default(), input, messages),
         #[cfg(not(feature = "parquet"))]
         FormatName::Parquet | FormatName::ParquetFrames => super::USAGE, // refused before
+        FormatName::Html => job.run(Html::new(top, args.group.clone()), input, messages),
         FormatName::Text => job.run(Text::default(), input, messages),
         FormatName::Json => job.run(Json::new(!single), input, messages),
         FormatName::Ndjson => job.run(Ndjson::default(), input, messages),
@@ -193,20 +196,16 @@ impl Job<'_> {
                 tally: Tally::default(),
             };
             for parsed in parsed {
-                self.parsed::<F>(parsed, &gathered, &mut batch);
+                match parsed {
+                    Parsed::Report(origin, reading) => {
+                        self.reading::<F>(&origin, *reading, &gathered, &mut batch);
+                    }
+                    Parsed::Message(message) => batch.message(message),
+                }
             }
             if slot.send(batch).is_err() {
                 return;
             }
-        }
-    }
-
-    fn parsed<F: Format>(&self, parsed: Parsed, gathered: &Gathered, batch: &mut Batch<F::Part>) {
-        match parsed {
-            Parsed::Report(origin, reading) => {
-                self.reading::<F>(&origin, *reading, gathered, batch);
-            }
-            Parsed::Message(message) => batch.message(message),
         }
     }
 

@@ -60,11 +60,8 @@ const STALLS: [&str; 2] = ["hang", "anr"];
 
 fn words() -> impl Iterator<Item = PossibleValue> {
     EventKind::ALL.iter().map(|kind| {
-        let word = PossibleValue::new(kind.as_str());
-        match kind {
-            EventKind::Stall => word.aliases(STALLS),
-            _ => word,
-        }
+        let is_stall = *kind == EventKind::Stall;
+        PossibleValue::new(kind.as_str()).aliases(STALLS.iter().filter(|_| is_stall))
     })
 }
 

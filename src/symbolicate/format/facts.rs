@@ -8,6 +8,7 @@ use crate::report::model::{Event, EventKind, Os, Report, Signal, Thread, Value, 
 use crate::report::time::{nanos, since_epoch};
 use crate::symbolicate::blame::is_kernels;
 use crate::symbolicate::frame::id_text;
+use crate::symbolicate::keys::NUMBER;
 
 /// The vitals that are known, each with its label.
 pub(super) fn vitals(report: &Report) -> Vec<(&'static str, String)> {
@@ -189,6 +190,12 @@ pub(super) fn about(thread: &Thread) -> impl Iterator<Item = String> {
     let main = thread.main.then(|| "main thread".to_owned());
     let syscall = thread.syscall.as_ref().map(|call| format!("in {call}"));
     [main, thread.state.clone(), syscall].into_iter().flatten()
+}
+
+/// The number of a thread: the report's own, where another recorder gave it one, else its place.
+pub(super) fn number(thread: &Thread, index: usize) -> String {
+    let own = thread.extra.iter().find(|(key, _)| key == NUMBER);
+    own.map_or_else(|| index.to_string(), |(_, number)| value_text(number))
 }
 
 /// A moment of the monotonic clock, in words, from when the report was begun.

@@ -11,10 +11,8 @@ use crate::report::Report;
 use crate::report::model::Event;
 use crate::report::time::nanos;
 use crate::symbolicate::MissingFile;
-use crate::symbolicate::blame::{Blamed, blamed, owner};
-use crate::symbolicate::frame::{
-    PhysicalFrame, SourceFrame, Symbolicated, Unread, id_text, image_file_name,
-};
+use crate::symbolicate::blame::{Blamed, blamed};
+use crate::symbolicate::frame::{Symbolicated, Unread, id_text, image_file_name};
 use crate::symbolicate::group::{Group, Member, RECIPE, key_text, thread_in_question};
 
 /// The answers to one report.
@@ -100,27 +98,12 @@ pub(super) fn to_blame(of: &Symbolicated) -> Option<Blamed<'_>> {
 
 /// The function of a frame to blame; of one without a name, `kiosk + 14442`.
 pub(super) fn blame_text(of: &Symbolicated, found: &Blamed<'_>) -> String {
-    let name = found.name(of).to_owned();
+    let name = found.name(of);
     let is_named = found.frame.is_some_and(|frame| frame.function.is_some());
-    match of
-        .image(found.physical)
-        .filter(|image| !is_named && image.base != 0)
-    {
-        Some(image) => match found.physical.pc.checked_sub(image.base) {
-            Some(offset) => format!("{name} + {offset}"),
-            None => name,
-        },
-        None => name,
-    }
-}
-
-/// Whose code a frame is, as a word.
-pub(super) fn owner_word(
-    of: &Symbolicated,
-    physical: &PhysicalFrame,
-    frame: Option<&SourceFrame>,
-) -> &'static str {
-    owner(of, physical, frame).as_str()
+    let image = of.image(found.physical);
+    let image = image.filter(|image| !is_named && image.base != 0);
+    let offset = image.and_then(|image| found.physical.pc.checked_sub(image.base));
+    offset.map_or(name.to_owned(), |offset| format!("{name} + {offset}"))
 }
 
 /// Most images of the system that are named.

@@ -13,7 +13,7 @@ use std::io::{self, Write as _};
 
 use serde_json::{Value, json};
 
-use super::facts::{app_state, began, vitals, watched_name};
+use super::facts::{Moment, app_state, began, vitals, watched_name};
 use super::findings::kind_text;
 use super::stacks::{Indices, Weighed, outermost, weighed};
 use super::{Format, PlainJson, Style};
@@ -125,19 +125,12 @@ impl Format for Firefox {
                     { "name": "Other", "color": "grey", "subcategories": ["Other"] },
                     { "name": "App", "color": "blue", "subcategories": ["Other"] },
                 ],
-                "debug": false,
+                "debug": false, "interval": 1, "processType": 0, "symbolicated": true, "pausedRanges": [], "version": 24,
                 "extensions": { "length": 0, "baseURL": [], "id": [], "name": [] },
-                "interval": 1,
-                "preprocessedProfileVersion": VERSION,
-                "processType": 0,
-                "product": product,
+                "preprocessedProfileVersion": VERSION, "product": product,
                 "sampleUnits": { "time": "ms", "eventDelay": "ms", "threadCPUDelta": "µs" },
                 "startTime": self.start.unwrap_or(0) as f64 / 1e6,
-                "symbolicated": true,
-                "pausedRanges": [],
-                "version": 24,
-                "usesOnlyOneStackType": true,
-                "sourceCodeIsNotOnSearchfox": true,
+                "usesOnlyOneStackType": true, "sourceCodeIsNotOnSearchfox": true,
                 // 0: a moment; 1: from one time to another.
                 "markerSchema": [{
                     "name": "Text",
@@ -148,10 +141,7 @@ impl Format for Firefox {
                     "fields": [{ "key": "name", "label": "Details", "format": "string", "searchable": true }],
                 }],
             },
-            "libs": std::mem::take(&mut self.libs),
-            "pages": [],
-            "profilerOverhead": [],
-            "counters": [],
+            "libs": std::mem::take(&mut self.libs), "pages": [], "profilerOverhead": [], "counters": [],
             "threads": std::mem::take(&mut self.threads),
         });
         writeln!(PlainJson(&mut *out), "{document}")?;
@@ -174,14 +164,9 @@ impl Firefox {
     }
 }
 
-/// Something that was noted with its time: nanoseconds from the profile's beginning.
-struct Marker {
-    name: String,
-    text: String,
-    from: u64,
-    /// `None` for a moment.
-    to: Option<u64>,
-}
+/// Something that was noted: its name, its text, and from when to when, in nanoseconds from the profile's beginning; to `None`
+/// for a moment.
+type Marker = (String, String, u64, Option<u64>);
 
 /// All facts of the report besides its stacks, as markers; and how long before the stall's beginning the
 /// first of them stands.
@@ -191,45 +176,36 @@ fn markers(report: &Report) -> (Vec<Marker>, u64) {
     let earliest = moments().map(|moment| moment.start).min();
     let shift = began.saturating_sub(earliest.unwrap_or(began));
     let at = |time: u64| time.saturating_sub(began - shift);
-    let mut markers = Vec::new();
-    let mut note = |name: String, text: String, from, to| {
-        markers.push(Marker {
-            name,
-            text,
-            from,
-            to,
-        });
-    };
-    if let Some(event) = &report.event {
-        let lasted = report.stall_end.as_ref().map(|end| nanos(end.duration));
+    let event = report.event.iter().map(|event| {
         let text = report.reason().or(event.message.as_deref());
+        let lasted = report.stall_end.as_ref().map(|end| nanos(end.duration));
         let to = lasted.map(|lasted| shift.saturating_add(lasted));
-        note(
+        (
             kind_text(report, event),
             text.unwrap_or_default().to_owned(),
             shift,
             to,
-        );
-    }
+        )
+    });
     let confirmed = nanos(report.head.clock);
-    for mark in &app.marks {
-        // One that is not over ends with the profile.
-        let to = Some(at(mark.over(confirmed)));
-        note(mark.what.clone(), mark.text(), at(mark.start), to);
-    }
-    for crumb in &app.breadcrumbs {
-        note(
+    // One that is not over ends with the profile.
+    let over = |mark: &Moment| Some(at(mark.over(confirmed)));
+    let marks = app.marks.iter();
+    let marks = marks.map(|mark| (mark.what.clone(), mark.text(), at(mark.start), over(mark)));
+    let crumbs = app.breadcrumbs.iter();
+    let crumbs = crumbs.map(|crumb| {
+        (
             "breadcrumb".into(),
             crumb.what.clone(),
             at(crumb.start),
             None,
-        );
-    }
+        )
+    });
     let facts = vitals(report).into_iter();
     let facts = facts.map(|(label, text)| (label.to_owned(), text));
-    for (name, text) in facts.chain(app.keys).chain(app.gauges) {
-        note(name, text, at(confirmed), None);
-    }
+    let facts = facts.chain(app.keys.clone()).chain(app.gauges.clone());
+    let facts = facts.map(|(name, text)| (name, text, at(confirmed), None));
+    let markers = event.chain(marks).chain(crumbs).chain(facts).collect();
     (markers, shift)
 }
 
@@ -238,10 +214,10 @@ struct Tables<'a> {
     of: &'a Symbolicated,
     style: &'a Style,
     strings: Table<1>,
-    frames: Table<10>,
-    funcs: Table<7>,
+    frames: Table<5>,
+    funcs: Table<3>,
     stacks: Table<2>,
-    resources: Table<4>,
+    resources: Table<2>,
 }
 
 impl Tables<'_> {
@@ -269,14 +245,13 @@ impl Tables<'_> {
             before = at;
         }
         let mut markers = Table::default();
-        for marker in noted {
-            markers.push([
-                json!(0),
-                json!({ "type": "Text", "name": marker.text }),
-                json!(marker.to.map(milliseconds)),
-                self.string(&marker.name),
-                json!(u8::from(marker.to.is_some())),
-                json!(milliseconds(marker.from)),
+        for (name, text, from, to) in noted {
+            markers.rows.push([
+                json!({ "type": "Text", "name": text }),
+                json!(to.map(milliseconds)),
+                self.string(name),
+                json!(u8::from(to.is_some())),
+                json!(milliseconds(*from)),
             ]);
         }
         let name = thread.and_then(|thread| thread.name.as_deref());
@@ -286,38 +261,28 @@ impl Tables<'_> {
         let watched = watched.map(watched_name);
         let is_main = index == 0 || thread.is_none_or(|thread| thread.main);
         let tid = thread.map_or(report.head.pid, |thread| thread.id);
-        let [strings] = self.strings.columns;
+        let null = || Value::Null;
+        let strings: Value = self.strings.rows.into_iter().flatten().collect();
         json!({
             "name": name.or(watched.as_deref()).unwrap_or(process),
-            "isMainThread": is_main,
-            "processType": "default",
-            "processName": process,
-            "processStartupTime": 0,
-            "processShutdownTime": end,
-            "registerTime": 0,
-            "unregisterTime": end,
-            "pausedRanges": [],
-            "showMarkersInTimeline": true,
-            "pid": null,
-            "tid": tid.to_string(),
+            "isMainThread": is_main, "processType": "default", "processName": process,
+            "processStartupTime": 0, "processShutdownTime": end, "registerTime": 0, "unregisterTime": end,
+            "pausedRanges": [], "showMarkersInTimeline": true, "pid": null, "tid": tid.to_string(),
             "samples": {
-                "length": stacks.len(),
-                "weightType": "samples",
-                "stack": stacks,
-                "timeDeltas": deltas,
-                "weight": weights,
-                "threadCPUDelta": vec![Value::Null; deltas.len()],
+                "length": stacks.len(), "weightType": "samples", "stack": stacks, "timeDeltas": deltas,
+                "weight": weights, "threadCPUDelta": vec![Value::Null; deltas.len()],
             },
-            "markers": markers.json(["category", "data", "endTime", "name", "phase", "startTime"]),
-            "stackTable": self.stacks.json(["prefix", "frame"]),
-            "frameTable": self.frames.json([
-                "address", "inlineDepth", "category", "subcategory", "func", "nativeSymbol",
-                "innerWindowID", "line", "column", "implementation",
+            "markers": markers.json(["data", "endTime", "name", "phase", "startTime"], &[("category", json!(0))]),
+            "stackTable": self.stacks.json(["prefix", "frame"], &[]),
+            "frameTable": self.frames.json(["address", "inlineDepth", "category", "func", "line"], &[
+                ("subcategory", json!(0)), ("nativeSymbol", null()), ("innerWindowID", json!(0)), ("column", null()),
+                ("implementation", null()),
             ]),
-            "funcTable": self.funcs.json([
-                "name", "isJS", "relevantForJS", "resource", "fileName", "lineNumber", "columnNumber",
+            "funcTable": self.funcs.json(["name", "resource", "fileName"], &[
+                ("isJS", json!(false)), ("relevantForJS", json!(false)), ("lineNumber", null()), ("columnNumber", null()),
             ]),
-            "resourceTable": self.resources.json(["lib", "name", "host", "type"]),
+            // 1: a library.
+            "resourceTable": self.resources.json(["lib", "name"], &[("host", null()), ("type", json!(1))]),
             "nativeSymbols": { "length": 0, "address": [], "functionSize": [], "libIndex": [], "name": [] },
             "stringArray": strings,
         })
@@ -348,38 +313,21 @@ impl Tables<'_> {
         let name = self.string(function);
         let file = frame.and_then(|frame| frame.file.as_deref());
         let file = file.map(|file| self.string(file));
-        let (none, no, null) = (json!(-1), json!(false), Value::Null);
-        let resource = image.map(|image| {
+        let resource = image.map_or(json!(-1), |image| {
             let name = self.string(image_file_name(&image.name));
-            // 1: a library.
-            let row = [json!(physical.image), name, null.clone(), json!(1)];
-            self.resources.of(row)
+            self.resources.of([json!(physical.image), name])
         });
-        let func = [
-            name,
-            no.clone(),
-            no,
-            resource.unwrap_or_else(|| none.clone()),
-            json!(file),
-            null.clone(),
-            null.clone(),
-        ];
+        let func = self.funcs.of([name, resource, json!(file)]);
         // Addresses are 32 bits wide in the format.
         let address = image.map(|image| physical.pc.wrapping_sub(image.base));
         let address = address.and_then(|address| u32::try_from(address).ok());
-        let frame = [
-            address.map_or(none, |address| json!(address)),
+        self.frames.of([
+            address.map_or(json!(-1), |address| json!(address)),
             json!(depth),
             json!(u8::from(is_own(self.of, physical, frame))),
-            json!(0),
-            self.funcs.of(func),
-            null.clone(),
-            json!(0),
+            func,
             json!(frame.and_then(|frame| frame.line)),
-            null.clone(),
-            null,
-        ];
-        self.frames.of(frame)
+        ])
     }
 
     fn string(&mut self, text: &str) -> Value {
@@ -391,19 +339,11 @@ fn milliseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e6
 }
 
-/// Columns of equal length.
+/// Rows, written as columns of equal length.
+#[derive(Default)]
 struct Table<const N: usize> {
-    columns: [Vec<Value>; N],
+    rows: Vec<[Value; N]>,
     indices: Indices<[Value; N]>,
-}
-
-impl<const N: usize> Default for Table<N> {
-    fn default() -> Table<N> {
-        Table {
-            columns: std::array::from_fn(|_| Vec::new()),
-            indices: Indices::default(),
-        }
-    }
 }
 
 impl<const N: usize> Table<N> {
@@ -411,21 +351,19 @@ impl<const N: usize> Table<N> {
     fn of(&mut self, row: [Value; N]) -> Value {
         let (index, is_new) = self.indices.of(row.clone());
         if is_new {
-            self.push(row);
+            self.rows.push(row);
         }
         json!(index)
     }
 
-    fn push(&mut self, row: [Value; N]) {
-        for (column, value) in self.columns.iter_mut().zip(row) {
-            column.push(value);
+    /// `constant` columns have one value in all rows.
+    fn json(self, names: [&str; N], constant: &[(&str, Value)]) -> Value {
+        let mut table = json!({ "length": self.rows.len() });
+        for (name, value) in constant {
+            table[name] = json!(vec![value; self.rows.len()]);
         }
-    }
-
-    fn json(self, names: [&str; N]) -> Value {
-        let mut table = json!({ "length": self.columns[0].len() });
-        for (name, column) in names.into_iter().zip(self.columns) {
-            table[name] = Value::Array(column);
+        for (at, name) in names.into_iter().enumerate() {
+            table[name] = self.rows.iter().map(|row| row[at].clone()).collect();
         }
         table
     }

@@ -6,10 +6,11 @@ use std::io;
 
 use serde_json::{Map, Value as JsonValue, json};
 
-use super::findings::{Findings, owner_word};
+use super::findings::Findings;
 use super::stacks::Indices;
 use super::{Format, PlainJson, Style};
 use crate::report::Value;
+use crate::symbolicate::blame::owner;
 use crate::symbolicate::frame::{PhysicalFrame, SourceFrame, Stack, Symbolicated, id_text};
 
 /// One JSON document: the report where one came and no more were to come, else an array.
@@ -125,7 +126,7 @@ impl<'a> FrameJson<'a> {
 }
 
 /// Everything that the report says, with names.
-fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Style) -> JsonValue {
+pub(super) fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Style) -> JsonValue {
     let report = &symbolicated.report;
     let mut top = Map::new();
     top.insert("report".to_owned(), json!(origin));
@@ -159,14 +160,9 @@ fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Style) -> Json
     top.insert("frames".to_owned(), json!(table.frames));
     let missing = symbolicated.missing.iter().map(|missing| {
         json!({
-            "name": missing.name,
-            "id": id_text(&missing.id),
-            "arch": missing.arch,
-            "symbols": missing.symbols,
-            "split": missing.unread.split,
-            "damaged": missing.unread.damaged,
-            "refused": missing.unread.refused,
-            "system": missing.system,
+            "name": missing.name, "id": id_text(&missing.id), "arch": missing.arch,
+            "symbols": missing.symbols, "system": missing.system, "split": missing.unread.split,
+            "damaged": missing.unread.damaged, "refused": missing.unread.refused,
             "others": missing.others.iter().map(|id| id_text(id)).collect::<Vec<_>>(),
         })
     });
@@ -217,19 +213,16 @@ impl<'a> FrameTable<'a> {
         if is_new {
             let row = |frame| {
                 json!(FrameJson {
-                    owner: Some(owner_word(self.of, physical, Some(frame))),
+                    owner: Some(owner(self.of, physical, Some(frame)).as_str()),
                     ..FrameJson::new(frame, self.style)
                 })
             };
             let frames = physical.frames.iter().map(row);
             let mut object = json!({
-                "pc": hex(physical.pc),
-                "found": physical.found.code(),
-                "image": physical.image,
-                "address": physical.svma.map(hex),
-                "offset": physical.offset,
+                "pc": hex(physical.pc), "found": physical.found.code(), "image": physical.image,
+                "address": physical.svma.map(hex), "offset": physical.offset,
                 // Of the function that the others are inlined into.
-                "owner": owner_word(self.of, physical, physical.frames.last()),
+                "owner": owner(self.of, physical, physical.frames.last()).as_str(),
                 "frames": frames.collect::<JsonValue>(),
             });
             if let Some(callers) = &physical.tail_callers {

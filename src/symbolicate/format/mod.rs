@@ -6,6 +6,7 @@ mod findings;
 mod firefox;
 mod flame;
 mod folded;
+mod history;
 mod html;
 mod json;
 #[cfg(feature = "parquet")]
@@ -15,7 +16,6 @@ mod sentry;
 mod source;
 mod stacks;
 mod text;
-mod threads;
 mod top;
 
 use std::io;
@@ -24,6 +24,7 @@ use std::sync::Arc;
 pub(crate) use findings::{missing_lines, missing_text, unread_text};
 pub use firefox::{Firefox, Process as FirefoxPart};
 pub use folded::Folded;
+pub use history::History;
 pub use html::{Html, ReportPage};
 #[cfg(test)]
 pub(crate) use json::value_json;
@@ -86,6 +87,7 @@ pub(crate) mod sealed {
     pub trait Sealed {}
     impl Sealed for Firefox {}
     impl Sealed for Folded {}
+    impl Sealed for History {}
     impl Sealed for Html {}
     impl Sealed for Json {}
     impl Sealed for Ndjson {}

@@ -26,29 +26,15 @@ pub fn plain(text: &str) -> Cow<'_, str> {
 /// Returns true if a terminal (or a text layout) would obey `c` rather than show it, or shows nothing in its place, so that
 /// two different names look the same: Unicode's `Default_Ignorable_Code_Point`, controls, line ends, other direction.
 pub(crate) fn is_command(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{ad}'
-                | '\u{34f}'
-                | '\u{61c}'
-                | '\u{115f}'..='\u{1160}'
-                | '\u{17b4}'..='\u{17b5}'
-                | '\u{180b}'..='\u{180f}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{2800}'
-                | '\u{3164}'
-                | '\u{fe00}'..='\u{fe0f}'
-                | '\u{feff}'
-                | '\u{ffa0}'
-                | '\u{fff0}'..='\u{fffb}'
-                | '\u{fffe}'..='\u{ffff}'
-                | '\u{1bca0}'..='\u{1bca3}'
-                | '\u{1d173}'..='\u{1d17a}'
-                | '\u{e0000}'..='\u{e0fff}'
-        )
+    #[rustfmt::skip]
+    const RANGES: [(char, char); 19] = [
+        ('\u{ad}', '\u{ad}'), ('\u{34f}', '\u{34f}'), ('\u{61c}', '\u{61c}'), ('\u{115f}', '\u{1160}'),
+        ('\u{17b4}', '\u{17b5}'), ('\u{180b}', '\u{180f}'), ('\u{200b}', '\u{200f}'), ('\u{2028}', '\u{202e}'),
+        ('\u{2060}', '\u{206f}'), ('\u{2800}', '\u{2800}'), ('\u{3164}', '\u{3164}'), ('\u{fe00}', '\u{fe0f}'),
+        ('\u{feff}', '\u{feff}'), ('\u{ffa0}', '\u{ffa0}'), ('\u{fff0}', '\u{fffb}'), ('\u{fffe}', '\u{ffff}'),
+        ('\u{1bca0}', '\u{1bca3}'), ('\u{1d173}', '\u{1d17a}'), ('\u{e0000}', '\u{e0fff}'),
+    ];
+    c.is_control() || RANGES.iter().any(|(from, to)| (from..=to).contains(&&c))
 }
 
 /// Passes JSON on to a writer. In JSON, characters other than ASCII stand in strings alone, and any of

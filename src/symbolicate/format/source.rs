@@ -1,7 +1,6 @@
 //! Lines of source code around a place, from folders that the user names.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -27,11 +26,10 @@ const COLUMNS: usize = 300;
 ///
 /// A report chooses the path, and the lines may be shown to others. So only a file whose real path lies in the folder is
 /// read, and no hidden one: neither `.env`, nor what lies in `.git`, nor what a link leads to outside.
+#[derive(Debug)]
 pub struct Sources {
-    /// As they were given.
-    folders: Vec<PathBuf>,
-    /// Their real paths; `None` for one that cannot be resolved.
-    roots: Vec<Option<PathBuf>>,
+    /// Their real paths, in order.
+    roots: Vec<PathBuf>,
     files: Mutex<FxHashMap<String, Option<Arc<SourceFile>>>>,
     read: Mutex<FxHashSet<Identity>>,
     /// Files that end before a line that was asked for.
@@ -39,6 +37,7 @@ pub struct Sources {
 }
 
 /// A file that was read.
+#[derive(Debug)]
 struct SourceFile {
     text: String,
     path: PathBuf,
@@ -58,8 +57,7 @@ impl Sources {
     /// Source code below these folders.
     pub fn new(folders: Vec<PathBuf>) -> Sources {
         Sources {
-            roots: folders.iter().map(|of| of.canonicalize().ok()).collect(),
-            folders,
+            roots: folders.iter().flat_map(|of| of.canonicalize()).collect(),
             files: Mutex::default(),
             read: Mutex::default(),
             short: Mutex::default(),
@@ -125,8 +123,7 @@ impl Sources {
         }
         (parts.len().saturating_sub(PARTS)..parts.len()).find_map(|from| {
             let ending: PathBuf = parts[from..].iter().collect();
-            let roots = self.roots.iter().flatten();
-            roots.into_iter().find_map(|root| within(root, &ending))
+            self.roots.iter().find_map(|root| within(root, &ending))
         })
     }
 }
@@ -145,12 +142,6 @@ fn is_hidden(path: &Path) -> bool {
     parts
         .into_iter()
         .any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."))
-}
-
-impl fmt::Debug for Sources {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Sources").field(&self.folders).finish()
-    }
 }
 
 fn read(path: PathBuf) -> Option<Arc<SourceFile>> {

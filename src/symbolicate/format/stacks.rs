@@ -1,4 +1,4 @@
-//! Stacks of a report for a picture: their weights, and the names of their frames.
+//! Threads and stacks of a report in the order in which people see them, their weights, and the names of their frames.
 
 use std::hash::Hash;
 
@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 
 use super::Style;
 use crate::report::time::nanos;
-use crate::report::{AsyncEnd, EventKind};
-use crate::symbolicate::blame::{Blamed, each_of};
+use crate::report::{AsyncEnd, EventKind, Thread};
+use crate::symbolicate::blame::{Blamed, Owner, each, each_of, owner};
 use crate::symbolicate::frame::{
     Awaiting, PhysicalFrame, SourceFrame, Stack, Symbolicated, image_file_name,
 };
@@ -165,29 +165,12 @@ fn repeated(stack: &Stack, index: usize) -> usize {
 
 /// The function in which a thread waits for work; `None` for one whose innermost frame is another.
 pub(super) fn paused(stack: &Stack) -> Option<&str> {
+    #[rustfmt::skip]
     const WAITS: [&str; 22] = [
-        "mach_msg_trap",
-        "mach_msg2_trap",
-        "mach_msg",
-        "semaphore_wait_trap",
-        "semaphore_timedwait_trap",
-        "kevent",
-        "kevent_id",
-        "kevent_qos",
-        "psynch_cvwait",
-        "workq_kernreturn",
-        "semwait_signal",
-        "select",
-        "poll",
-        "ppoll",
-        "epoll_wait",
-        "epoll_pwait",
-        "futex",
-        "futex_abstimed_wait_common",
-        "futex_abstimed_wait_common64",
-        "pthread_cond_wait",
-        "pthread_cond_timedwait",
-        "clock_nanosleep",
+        "mach_msg_trap", "mach_msg2_trap", "mach_msg", "semaphore_wait_trap", "semaphore_timedwait_trap", "kevent",
+        "kevent_id", "kevent_qos", "psynch_cvwait", "workq_kernreturn", "semwait_signal", "select", "poll", "ppoll",
+        "epoll_wait", "epoll_pwait", "futex", "futex_abstimed_wait_common", "futex_abstimed_wait_common64",
+        "pthread_cond_wait", "pthread_cond_timedwait", "clock_nanosleep",
     ];
     let name = each_of(stack.frames.first()?).find_map(|f| f.frame?.function.as_deref())?;
     let bare = name
@@ -244,4 +227,39 @@ pub(super) fn heaviest(of: &Symbolicated) -> Option<(usize, u64, u64)> {
         .into_values()
         .max_by_key(|&(index, weight)| (weight, std::cmp::Reverse(index)))?;
     Some((index, weight, total))
+}
+
+/// What a thread was at, from what people look for first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    InQuestion,
+    InTheApp,
+    Other,
+    Idle,
+    Recorder,
+}
+
+/// The indices of a report's threads in that order.
+pub(super) fn in_order(of: &Symbolicated) -> Vec<(usize, Standing)> {
+    let about = thread_in_question(&of.report);
+    let threads = of.report.threads.iter().zip(&of.threads);
+    let standing = |(index, (thread, stack)): (usize, (&Thread, &Stack))| match () {
+        () if about == Some(index) || thread.crashed => (index, Standing::InQuestion),
+        () => (index, standing(of, thread, stack)),
+    };
+    let mut all: Vec<_> = threads.enumerate().map(standing).collect();
+    all.sort_by_key(|(_, standing)| *standing);
+    all
+}
+
+fn standing(of: &Symbolicated, thread: &Thread, stack: &Stack) -> Standing {
+    let name = thread.name.as_deref().unwrap_or("");
+    let has = |wanted: Owner| each(stack).any(|f| owner(of, f.physical, f.frame) == wanted);
+    match () {
+        () if name.starts_with("wedjat") => Standing::Recorder,
+        () if has(Owner::App) => Standing::InTheApp,
+        () if has(Owner::Recorder) => Standing::Recorder,
+        () if paused(stack).is_some() => Standing::Idle,
+        () => Standing::Other,
+    }
 }

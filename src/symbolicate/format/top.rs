@@ -37,9 +37,9 @@ pub enum TopLayout {
 #[derive(Debug)]
 pub struct Top {
     n: usize,
-    layout: TopLayout,
-    style: Style,
-    groups: Groups,
+    pub(super) layout: TopLayout,
+    pub(super) style: Style,
+    pub(super) groups: Groups,
 }
 
 impl Top {
@@ -76,11 +76,8 @@ impl Format for Top {
             TopLayout::Text => self.text(&top, &titles, &versions, out)?,
             TopLayout::Json => {
                 let document = json!({
-                    "reports": self.groups.reports(),
-                    "again": self.groups.again(),
-                    "others": self.groups.others(),
-                    "groups": self.groups.len(),
-                    "dropped": self.groups.dropped(),
+                    "reports": self.groups.reports(), "again": self.groups.again(), "others": self.groups.others(),
+                    "groups": self.groups.len(), "dropped": self.groups.dropped(),
                     "top": objects().collect::<Vec<_>>(),
                 });
                 writeln!(PlainJson(&mut *out), "{document:#}")?;
@@ -96,6 +93,28 @@ impl Format for Top {
 }
 
 impl Top {
+    /// Writes the title and the facts of a group.
+    pub(super) fn section(
+        &self,
+        title: &str,
+        group: &Group,
+        versions: &BTreeMap<&str, u64>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let title = self.style.paint(Paint::new().bold(), &plain(title));
+        let (reports, key) = (self.groups.reports(), key_text(group.key));
+        writeln!(
+            out,
+            "\n{title}\n     {}; group {key}",
+            share_text(group, reports)
+        )?;
+        for (label, value) in facts(group, versions) {
+            let label = format!("{}:", label.to_lowercase());
+            writeln!(out, "     {label:<9} {}", plain(&value))?;
+        }
+        Ok(())
+    }
+
     fn text(
         &self,
         top: &[&Group],
@@ -121,19 +140,12 @@ impl Top {
                 group.launches(),
                 group.ended,
                 group.count,
-                time(group, group.total),
+                time_text(group.total, group.at_least),
                 plain(title),
             )?;
         }
         for (rank, (group, title)) in listed() {
-            let title = format!("{rank:>3}. {}", plain(title));
-            writeln!(out, "\n{}", self.style.paint(Paint::new().bold(), &title))?;
-            let (share, key) = (share_text(group, reports), key_text(group.key));
-            writeln!(out, "     {share}; group {key}")?;
-            for (label, value) in facts(group, versions) {
-                let label = format!("{}:", label.to_lowercase());
-                writeln!(out, "     {label:<9} {}", plain(&value))?;
-            }
+            self.section(&format!("{rank:>3}. {title}"), group, versions, out)?;
             for name in group.example.stack.iter().take(12) {
                 writeln!(out, "       {}", plain(name))?;
             }
@@ -152,7 +164,10 @@ impl Top {
 /// `12 reports (3.0 %), 4.00 s in all, at worst 1.00 s`, of so many reports.
 pub(super) fn share_text(group: &Group, reports: u64) -> String {
     let share = 100.0 * group.count as f64 / reports.max(1) as f64;
-    let (total, worst) = (time(group, group.total), time(group, group.worst));
+    let (total, worst) = (
+        time_text(group.total, group.at_least),
+        time_text(group.worst, group.at_least),
+    );
     let counted = format!("{} ({share:.1} %)", count(group.count, "report"));
     if group.total.is_zero() {
         return counted;
@@ -187,6 +202,7 @@ pub(super) fn facts(group: &Group, versions: &BTreeMap<&str, u64>) -> Vec<(Strin
 }
 
 /// A group's share of the reports of the newest version and of those before.
+#[derive(serde::Serialize)]
 struct Trend<'a> {
     first: &'a str,
     last: &'a str,
@@ -212,26 +228,37 @@ fn versions_of(group: &Group) -> impl Iterator<Item = (&str, u64)> {
     counts.filter(|(version, _)| ![OTHERS, UNKNOWN].contains(version))
 }
 
+/// The versions of a group's reports, the newest first; their number, and their share of all reports of the version.
+pub(super) fn shares<'a>(
+    group: &'a Group,
+    versions: &BTreeMap<&str, u64>,
+) -> Vec<(&'a str, u64, f64)> {
+    let share = |count: u64, version| count as f64 / versions[version] as f64;
+    let own = versions_of(group);
+    let mut own: Vec<_> = own
+        .map(|(of, count)| (of, count, share(count, of)))
+        .collect();
+    own.sort_by(|(a, ..), (b, ..)| by_numbers(b, a));
+    own
+}
+
 impl<'a> Trend<'a> {
     /// Compares the newest of all `versions` with the others; `None` if there are no others.
     fn of(group: &'a Group, versions: &BTreeMap<&'a str, u64>) -> Option<Trend<'a>> {
-        let order = |a: &&str, b: &&str| by_numbers(a, b);
-        let newest = versions.keys().copied().max_by(order)?;
-        let here = versions[newest];
-        let earlier = versions.values().sum::<u64>() - here;
-        let (mut count, mut older) = (0, 0);
-        for (version, reports) in versions_of(group) {
-            *if version == newest {
-                &mut count
-            } else {
-                &mut older
-            } += reports;
-        }
-        let earlier = Some(earlier as f64).filter(|earlier| *earlier > 0.0)?;
-        let (share, before) = (count as f64 / here as f64, older as f64 / earlier);
-        let own = || versions_of(group).map(|(version, _)| version);
+        let (newest, here) = versions.iter().max_by(|(a, _), (b, _)| by_numbers(a, b))?;
+        let (here, all) = (*here as f64, versions.values().sum::<u64>() as f64);
+        let earlier = Some(all - here).filter(|earlier| *earlier > 0.0)?;
+        let own = shares(group, versions);
+        let (last, first) = (own.first()?.0, own.last()?.0);
+        let count: u64 = own
+            .iter()
+            .filter(|(of, ..)| of == newest)
+            .map(|of| of.1)
+            .sum();
+        let older = own.iter().map(|of| of.1).sum::<u64>() - count;
+        let (share, before) = (count as f64 / here, older as f64 / earlier);
         // Reports that the other versions lead to expect; their deviation is about the root.
-        let expected = before * here as f64;
+        let expected = before * here;
         let differs = (count as f64 - expected).abs() > 2.0 * expected.max(1.0).sqrt();
         let word = match count {
             0 if expected >= 3.0 => Some("gone"),
@@ -240,8 +267,8 @@ impl<'a> Trend<'a> {
             _ => None,
         };
         Some(Trend {
-            first: own().min_by(order)?,
-            last: own().max_by(order)?,
+            first,
+            last,
             newest,
             share,
             before,
@@ -251,23 +278,13 @@ impl<'a> Trend<'a> {
 
     /// `1.2 to 1.3; more in 1.3: 12.0 % of its reports, 3.0 % before`.
     fn text(&self) -> String {
-        let Trend {
-            first,
-            last,
-            newest,
-            share,
-            before,
-            ..
-        } = self;
-        let span = if first == last {
-            (*first).to_owned()
-        } else {
-            format!("{first} to {last}")
-        };
-        let percent = |share: &f64| format!("{:.1} %", share * 100.0);
+        let (first, last, newest) = (self.first, self.last, self.newest);
+        let to = Some(format!(" to {last}")).filter(|_| first != last);
+        let span = format!("{first}{}", to.unwrap_or_default());
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
         match self.word {
             Some(word @ ("more" | "less")) => {
-                let (share, before) = (percent(share), percent(before));
+                let (share, before) = (percent(self.share), percent(self.before));
                 format!("{span}; {word} in {newest}: {share} of its reports, {before} before")
             }
             Some(word) => format!("{span}; {word} in {newest}"),
@@ -277,7 +294,7 @@ impl<'a> Trend<'a> {
 }
 
 /// Compares two versions part by part, numbers as numbers: 2.9 is before 2.10.
-fn by_numbers(a: &str, b: &str) -> Ordering {
+pub(super) fn by_numbers(a: &str, b: &str) -> Ordering {
     let parts = |text| version_parts(text).collect::<Vec<_>>();
     parts(a).cmp(&parts(b)).then(a.cmp(b))
 }
@@ -295,8 +312,8 @@ fn version_parts(text: &str) -> impl Iterator<Item = (Option<u128>, &str)> {
 }
 
 /// `≥ 12.0 s` where a stall was never seen to end; `-` where there are no stalls.
-pub(super) fn time(group: &Group, time: Duration) -> String {
-    match (group.at_least, time.is_zero()) {
+pub(super) fn time_text(time: Duration, at_least: bool) -> String {
+    match (at_least, time.is_zero()) {
         (_, true) => "-".to_owned(),
         (true, false) => format!("≥ {}", duration(nanos(time))),
         (false, false) => duration(nanos(time)),
@@ -365,7 +382,7 @@ pub(super) fn days_text(first: u64, last: u64) -> String {
 }
 
 /// `2.1 × 17, 2.0 × 4`, the most frequent first; empty if all are unknown.
-fn counted(counts: &BTreeMap<String, u64>) -> String {
+pub(super) fn counted(counts: &BTreeMap<String, u64>) -> String {
     let mut counts: Vec<_> = counts.iter().collect();
     if counts.iter().all(|(value, _)| *value == UNKNOWN) {
         return String::new();
@@ -378,32 +395,22 @@ fn counted(counts: &BTreeMap<String, u64>) -> String {
     parts.chain(more).collect::<Vec<_>>().join(", ")
 }
 
-fn group_json(group: &Group, versions: &BTreeMap<&str, u64>, title: &str) -> serde_json::Value {
+pub(super) fn group_json(
+    group: &Group,
+    versions: &BTreeMap<&str, u64>,
+    title: &str,
+) -> serde_json::Value {
     let days = group
         .days
         .iter()
         .map(|(day, count)| (days_text(*day, *day), json!(count)));
     let mut object = json!({
-        "group": key_text(group.key),
-        "group_recipe": RECIPE,
-        "type": group.example.kind.as_str(),
-        "title": title,
-        "place": group.example.place,
-        "message": group.example.message,
-        "stack": group.example.stack,
-        "count": group.count,
-        "launches": group.launches(),
-        "ended": group.ended,
-        "total": nanos(group.total),
-        "worst": nanos(group.worst),
-        "at_least": group.at_least,
-        "first": group.first,
-        "last": group.last,
-        "days": days.collect::<Map<_, _>>(),
-        "trend": Trend::of(group, versions).map(|trend| json!({
-            "first": trend.first, "last": trend.last, "newest": trend.newest,
-            "share": trend.share, "before": trend.before, "word": trend.word,
-        })),
+        "group": key_text(group.key), "group_recipe": RECIPE, "type": group.example.kind.as_str(),
+        "title": title, "place": group.example.place, "message": group.example.message,
+        "stack": group.example.stack, "count": group.count, "launches": group.launches(), "ended": group.ended,
+        "total": nanos(group.total), "worst": nanos(group.worst), "at_least": group.at_least,
+        "first": group.first, "last": group.last, "days": days.collect::<Map<_, _>>(),
+        "trend": Trend::of(group, versions),
         "keys": {},
         "example": group.example.origin,
     });

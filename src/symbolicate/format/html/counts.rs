@@ -60,7 +60,7 @@ impl OverDays {
             *bars.entry((day - first) / width).or_default() += count;
         }
         let most = bars.values().copied().max().unwrap_or(1) as f64;
-        let (from, to) = (day_text(*from), day_text(*to));
+        let (from, to) = (days_text(*from, *from), days_text(*to, *to));
         // Bars of a short time are not as wide as the picture.
         let all = ((days.end() - first) / width + 1).max(14);
         let mut svg = format!(
@@ -84,7 +84,10 @@ impl OverDays {
     /// The ends of the axis below a group's picture.
     pub fn axis(&self, group: &Group) -> String {
         let axis = |days: &RangeInclusive<u64>| {
-            let (first, last) = (day_text(*days.start()), day_text(*days.end()));
+            let (first, last) = (
+                days_text(*days.start(), *days.start()),
+                days_text(*days.end(), *days.end()),
+            );
             format!("<p class=\"axis\"><span>{first}</span><span>{last}</span></p>")
         };
         let days = self.days.as_ref();
@@ -101,11 +104,7 @@ fn width(days: &RangeInclusive<u64>) -> u64 {
 /// The days of the bar that begins at `day`.
 fn bar_text(day: u64, width: u64) -> String {
     match width {
-        1 => day_text(day),
-        days => format!("{days} days from {}", day_text(day)),
+        1 => days_text(day, day),
+        days => format!("{days} days from {}", days_text(day, day)),
     }
-}
-
-fn day_text(day: u64) -> String {
-    days_text(day, day)
 }

@@ -50,10 +50,9 @@ impl Examples {
         }
     }
 
-    /// The report, if there is one alone.
+    /// The report, where there is one alone.
     pub fn only(&self) -> Option<&ReportPage> {
-        let mut all = self.of_groups.values();
-        all.next().filter(|_| self.len() == 1)
+        self.of_groups.values().next()
     }
 
     /// The example of a group.
@@ -64,9 +63,5 @@ impl Examples {
     /// Reports beside the examples.
     pub fn others(&self) -> &[ReportPage] {
         &self.others
-    }
-
-    fn len(&self) -> usize {
-        self.of_groups.len() + self.others.len()
     }
 }

@@ -1,5 +1,4 @@
-//! The flame graph of a report's samples on a page: plain boxes, the outermost frame on top. Each is a link that widens it;
-//! a table has all names in full.
+//! The flame graph of a report's samples on a page: plain boxes, the outermost frame on top. Each is a link that widens it.
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -12,8 +11,8 @@ use crate::symbolicate::frame::Symbolicated;
 
 /// Boxes that are narrower than this share are not drawn.
 const NARROW: f64 = 0.002;
-/// Rows of the table of names.
-const NAMES: usize = 200;
+/// The script that searches it. The page's policy has its hash.
+const SEARCH: &str = include_str!("search.js");
 
 /// Draws the samples; nothing for a report without.
 pub(super) fn flame(page: &mut String, style: &Style, origin: &str, of: &Symbolicated) {
@@ -33,24 +32,18 @@ pub(super) fn flame(page: &mut String, style: &Style, origin: &str, of: &Symboli
         prefix: format!("f{:08x}", hasher.finish() as u32),
         count: 0,
         total: root.weight,
-        names: String::new(),
     };
     let prefix = boxes.prefix.clone();
     let _ = writeln!(
         boxes.page,
         "<h2>Flame graph <small>of the samples, outermost frame first</small></h2>\n\
-         <p class=\"note\">A box widens when you choose it; <a href=\"#{prefix}\">the whole picture</a>. Search the page for a name: \
-         the table below the picture leads to its box.{}</p>\n\
-         <div class=\"flame\" id=\"{prefix}\">",
+         <p class=\"note\">A box widens when you choose it; <a href=\"#{prefix}\">the whole picture</a>.{}</p>\n\
+         <div class=\"flame\" id=\"{prefix}\" data-samples=\"{}\">",
         legend(),
+        boxes.total,
     );
     boxes.below(&root);
-    let names = boxes.names;
-    let _ = writeln!(
-        page,
-        "</div>\n<details><summary>Names in full</summary><div class=\"wide\" tabindex=\"0\"><table class=\"names-in-full\">\
-         <tr><th class=\"n\">Samples</th><th class=\"n\">Depth</th><th>Whose</th><th>Function</th></tr>\n{names}</table></div></details>"
-    );
+    let _ = writeln!(page, "</div><script>{SEARCH}</script>");
 }
 
 fn legend() -> String {
@@ -67,17 +60,11 @@ struct Boxes<'a> {
     prefix: String,
     count: usize,
     total: u64,
-    /// Rows of the table.
-    names: String,
 }
 
 impl Boxes<'_> {
     /// Draws the callees of a node, side by side.
     fn below(&mut self, node: &FlameNode) {
-        self.at_depth(node, 1);
-    }
-
-    fn at_depth(&mut self, node: &FlameNode, depth: usize) {
         let is_wide = |below: &&FlameNode| below.share(self.total) >= NARROW;
         let wide: Vec<&FlameNode> = node.below.iter().filter(is_wide).collect();
         for below in wide {
@@ -85,23 +72,15 @@ impl Boxes<'_> {
             let (prefix, number, total) = (&self.prefix, self.count, self.total);
             let _ = write!(
                 self.page,
-                "<div id=\"{prefix}-{number}\" style=\"width:{:.2}%\"><a class=\"{class}\" href=\"#{prefix}-{number}\" \
+                "<div id=\"{prefix}-{number}\" style=\"width:{:.2}%\"><a class=\"{class}\" href=\"#{prefix}-{number}\" data-samples=\"{weight}\" \
                  title=\"{name}: {weight} of {total} samples ({:.0} %)\">{name}</a>",
                 100.0 * below.share(node.weight),
                 100.0 * below.share(total),
             );
             self.count += 1;
-            if self.count <= NAMES {
-                let whose = below.kind.map_or("", |kind| kind.words().1);
-                let _ = writeln!(
-                    self.names,
-                    "<tr><td class=\"n\">{weight}</td><td class=\"n\">{depth}</td><td>{whose}</td>\
-                     <td><a href=\"#{prefix}-{number}\">{name}</a></td></tr>"
-                );
-            }
             if !below.below.is_empty() {
                 self.page.push_str("<div class=\"row\">");
-                self.at_depth(below, depth + 1);
+                self.below(below);
                 self.page.push_str("</div>");
             }
             self.page.push_str("</div>");

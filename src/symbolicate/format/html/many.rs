@@ -1,42 +1,37 @@
 //! The page of many reports: which groups hurt users most, since when, in which versions, on which devices and systems,
 //! where; and one report of each in whole.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 
 use super::counts::OverDays;
-use super::examples::Examples;
-use super::{GROUPS, ReportPage, report};
+use super::{GROUPS, Html, ReportPage, report};
 use crate::symbolicate::format::findings::titles;
 use crate::symbolicate::format::plain::escape;
 use crate::symbolicate::format::{facts, top};
 use crate::symbolicate::group::{Group, Groups, key_text};
 
-/// Frames of a group's stack that are shown where no report of it is.
-const FRAMES: usize = 24;
-
-/// Writes the overview, then reports in whole: those of `top` groups are their examples; without `top`, all that are there.
-pub(super) fn write(
-    out: &mut dyn io::Write,
-    groups: &Groups,
-    examples: &Examples,
-    top: Option<usize>,
-) -> io::Result<()> {
-    let ranked = groups.top(top.unwrap_or(usize::MAX));
-    let shown = &ranked[..ranked.len().min(top.unwrap_or(GROUPS))];
+/// Writes the overview, then reports in whole: those of groups that were asked for are their examples; otherwise all that are
+/// there.
+pub(super) fn write(out: &mut dyn io::Write, html: &Html) -> io::Result<()> {
+    let (groups, examples) = (&html.groups, &html.examples);
+    let mut ranked = groups.top(html.top.unwrap_or(usize::MAX));
+    if let Some(chosen) = &html.chosen {
+        ranked = chosen.group(groups).into_iter().collect();
+    }
+    let shown = &ranked[..ranked.len().min(html.top.unwrap_or(GROUPS))];
     let of_groups = ranked
         .iter()
         .filter_map(|group| examples.of_group(group.key));
     let of_groups: Vec<&ReportPage> = of_groups.collect();
-    let others = if top.is_some() {
+    let others = if html.top.is_some() {
         &[]
     } else {
         examples.others()
     };
     let whole = of_groups.len() + others.len();
     out.write_all(head(groups, shown.len(), whole).as_bytes())?;
-    out.write_all(overview(groups, shown, examples).as_bytes())?;
+    out.write_all(overview(html, shown).as_bytes())?;
     if whole > 0 {
         out.write_all(b"<h2 class=\"whole\">Reports in whole</h2>\n")?;
     }
@@ -52,8 +47,8 @@ pub(super) fn write(
 /// Counts, and what of them is not on the page.
 fn head(groups: &Groups, shown: usize, whole: usize) -> String {
     let (reports, all) = (groups.reports(), groups.len());
-    let title = facts::count(reports, "report");
-    let found = facts::count(all as u64, "group");
+    let count = |number: usize, what| facts::count(number as u64, what);
+    let (title, found) = (facts::count(reports, "report"), count(all, "group"));
     let mut page = format!("<h1>{title} in {found}</h1>\n");
     let mut note = |text: String| {
         let _ = writeln!(page, "<p class=\"note\">{text}</p>");
@@ -62,25 +57,23 @@ fn head(groups: &Groups, shown: usize, whole: usize) -> String {
         note(format!("{line}."));
     }
     if shown < all || (whole as u64) < reports {
-        let shown = facts::count(shown as u64, "group");
-        let whole = facts::count(whole as u64, "report");
+        let (shown, whole) = (count(shown, "group"), count(whole, "report"));
         note(format!(
             "This page has {shown} of {all}, those that hurt users most, and {whole} of {reports} in whole, one of each group first."
         ));
     }
     if let dropped @ 1.. = groups.dropped() {
-        note(format!(
-            "{dropped} reports were in groups too rare to be kept."
-        ));
+        let text = "reports were in groups too rare to be kept.";
+        note(format!("{dropped} {text}"));
     }
     page
 }
 
-fn overview(groups: &Groups, shown: &[&Group], examples: &Examples) -> String {
+fn overview(html: &Html, shown: &[&Group]) -> String {
     let mut page = String::new();
     let titles = titles(shown);
     let days = OverDays::of(shown);
-    let versions = top::versions(groups);
+    let versions = top::versions(&html.groups);
     let ranked = || (1..).zip(shown.iter().copied().zip(&titles));
     if let others @ 1.. = days.others {
         let others = facts::count(others, "report");
@@ -91,17 +84,35 @@ fn overview(groups: &Groups, shown: &[&Group], examples: &Examples) -> String {
     }
     table(&mut page, ranked(), &days);
     for (rank, (group, title)) in ranked() {
+        let (title, share) = (escape(title), top::share_text(group, html.groups.reports()));
+        let (picture, axis) = (days.picture(group), days.axis(group));
+        let ended = match group.ended {
+            0 => String::new(),
+            ended => format!(", launches ended: {ended}"),
+        };
         let _ = writeln!(
             page,
-            "<section class=\"group\" id=\"group{rank}\">\n<h2>{rank}. {}</h2>",
-            escape(title)
+            "<section class=\"group\" id=\"group{rank}\">\n<h2>{rank}. {title}</h2>\n<p>{share}{ended}</p>\n\
+             <div class=\"counts\">\n{picture}{axis}</div>",
         );
-        section(&mut page, group, groups, &versions, &days);
-        match examples.of_group(group.key) {
-            Some(example) => shown_by(&mut page, example),
-            None => names(&mut page, group),
+        let facts = top::facts(group, &versions);
+        let facts = facts.iter().map(|(label, value)| (&**label, &**value));
+        report::table(&mut page, facts);
+        if let Some(chosen) = &html.chosen {
+            page.push_str("<div class=\"wide\" tabindex=\"0\"><pre>");
+            let text = chosen.text(group, &versions);
+            (text.lines()).for_each(|line| page.extend([&*escape(line), "\n"]));
+            page.push_str("</pre></div>\n");
         }
-        page.push_str("</section>\n");
+        let (key, example) = (key_text(group.key), html.examples.of_group(group.key));
+        if let Some(example) = example {
+            let (stack, origin) = (&example.stack, escape(&example.member.origin));
+            let _ = write!(
+                page,
+                "{stack}<p>In whole: <a href=\"#report-{key}\">{origin}</a></p>\n"
+            );
+        }
+        let _ = writeln!(page, "<p><small>group {key}</small></p>\n</section>");
     }
     page
 }
@@ -125,7 +136,7 @@ fn table<'a>(
             group.launches().to_string(),
             group.ended.to_string(),
             group.count.to_string(),
-            top::time(group, group.total),
+            top::time_text(group.total, group.at_least),
         ];
         let cells = heads.iter().zip(values);
         let cells = cells
@@ -140,49 +151,6 @@ fn table<'a>(
         );
     }
     page.push_str("</table></div>\n");
-}
-
-/// How many, since when, in which versions, on which devices and systems.
-fn section(
-    page: &mut String,
-    group: &Group,
-    groups: &Groups,
-    versions: &BTreeMap<&str, u64>,
-    days: &OverDays,
-) {
-    let fatal = match group.ended {
-        0 => String::new(),
-        ended => format!(", launches ended: {ended}"),
-    };
-    let share = top::share_text(group, groups.reports());
-    let _ = writeln!(page, "<p>{share}{fatal}</p>");
-    let (picture, axis) = (days.picture(group), days.axis(group));
-    let _ = writeln!(page, "<div class=\"counts\">\n{picture}{axis}</div>");
-    let facts = top::facts(group, versions);
-    let facts = facts.iter().map(|(label, value)| (&**label, &**value));
-    report::table(page, facts);
-}
-
-/// The stack of a group's example, and the way to it.
-fn shown_by(page: &mut String, example: &ReportPage) {
-    let (key, origin) = (key_text(example.member.key), escape(&example.member.origin));
-    page.push_str(&example.stack);
-    let _ = writeln!(
-        page,
-        "<p>In whole: <a href=\"#report-{key}\">{origin}</a> <small>group {key}</small></p>"
-    );
-}
-
-fn names(page: &mut String, group: &Group) {
-    page.push_str("<ol class=\"names\">");
-    for name in group.example.stack.iter().take(FRAMES) {
-        let _ = writeln!(page, "<li>{}</li>", escape(name));
-    }
-    let _ = writeln!(
-        page,
-        "</ol>\n<p><small>group {}</small></p>",
-        key_text(group.key)
-    );
 }
 
 /// Writes a report that opens when it is chosen, or by a link to it.

@@ -1,5 +1,5 @@
-//! One page for a report, or for all of them together, with the groups that hurt users most: it needs no network, no
-//! script, and follows the reader's choice of light or dark.
+//! One page for a report, or for all of them together, with the groups that hurt users most: it needs no network, follows
+//! the reader's choice of light or dark, and runs no script but the one that searches a flame graph.
 
 mod counts;
 mod examples;
@@ -12,6 +12,7 @@ mod stack;
 use std::io;
 
 use self::examples::Examples;
+use super::history::Chosen;
 use super::plain::escape;
 use super::{Format, Style, facts};
 use crate::symbolicate::frame::Symbolicated;
@@ -25,6 +26,8 @@ const GROUPS: usize = 10;
 pub struct Html {
     /// Only so many groups are wanted, each with its example.
     top: Option<usize>,
+    /// This group alone is wanted.
+    chosen: Option<Chosen>,
     groups: Groups,
     examples: Examples,
 }
@@ -41,10 +44,12 @@ pub struct ReportPage {
 }
 
 impl Html {
-    /// A page of the `n` groups that cost most.
-    pub fn top(n: usize) -> Html {
+    /// A page of the `top` groups that cost most, or of the group whose key begins with these hexadecimal digits; else of all
+    /// reports.
+    pub fn new(top: Option<usize>, group: Option<String>) -> Html {
         Html {
-            top: Some(n),
+            top,
+            chosen: group.map(Chosen::new),
             ..Html::default()
         }
     }
@@ -66,21 +71,23 @@ impl Format for Html {
     fn add(&mut self, part: ReportPage, _out: &mut dyn io::Write) -> io::Result<()> {
         let before = self.groups.reports();
         self.groups.count(part.member.clone());
-        if self.groups.reports() > before {
+        let is_new = self.groups.reports() > before;
+        let chosen = self.chosen.as_mut().filter(|_| is_new);
+        if is_new && chosen.is_none_or(|chosen| chosen.add(&part.member)) {
             self.examples.add(part, &self.groups);
         }
         Ok(())
     }
 
     fn finish(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
-        match (self.examples.only(), self.top, self.groups.reports()) {
-            (Some(only), None, 1) => {
+        match (self.examples.only(), self.groups.reports()) {
+            (Some(only), 1) if self.top.is_none() && self.chosen.is_none() => {
                 begin(out, &only.title)?;
                 out.write_all(only.body.as_bytes())?;
             }
-            (_, top, count) => {
+            (_, count) => {
                 begin(out, &facts::count(count, "report"))?;
-                many::write(out, &self.groups, &self.examples, top)?;
+                many::write(out, self)?;
             }
         }
         let version = env!("CARGO_PKG_VERSION");
@@ -92,9 +99,9 @@ impl Format for Html {
     }
 }
 
-/// Nothing may be loaded and nothing run, whatever names strangers gave their functions.
-const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+/// Nothing may be loaded, and nothing run but `search.js`, whatever names strangers gave their functions.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; \
+     script-src 'sha256-CaGQPmbm2fvFS0Tko+UqOK2ni6VZcEjoVZr6i9vmkuo='";
 
 fn begin(out: &mut dyn io::Write, title: &str) -> io::Result<()> {
     write!(

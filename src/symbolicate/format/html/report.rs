@@ -9,13 +9,12 @@ use super::stack::stack;
 use crate::report::model::{Report, Thread};
 use crate::symbolicate::format::Style;
 use crate::symbolicate::format::facts::{
-    about, app_state, duration, known_id, known_time, lasted, os_text, recorder, signal_code,
-    vitals, watched, words,
+    about, app_state, duration, known_id, known_time, lasted, number, os_text, recorder,
+    signal_code, vitals, watched, words,
 };
 use crate::symbolicate::format::findings::{kind_text, missing_lines};
 use crate::symbolicate::format::plain::escape;
-use crate::symbolicate::format::stacks::heaviest;
-use crate::symbolicate::format::threads::{in_order, number};
+use crate::symbolicate::format::stacks::{heaviest, in_order};
 use crate::symbolicate::frame::{Symbolicated, id_text, image_file_name};
 use crate::symbolicate::group::{Member, key_text, thread_in_question};
 use crate::symbolicate::names::title::TitleParts;

@@ -3,12 +3,11 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow_array::BooleanArray;
 
-use super::{BYTES, ReportIds, Row, Table};
-use crate::symbolicate::blame::{Blamed, each, each_of};
+use super::{BYTES, Columns, ReportIds, Row, Table, numbers, texts};
+use crate::symbolicate::blame::{Blamed, each, each_of, owner};
 use crate::symbolicate::format::facts::known_id;
-use crate::symbolicate::format::findings::owner_word;
 use crate::symbolicate::format::{Format, Style};
 use crate::symbolicate::frame::{Stack, Symbolicated};
 use crate::symbolicate::group::thread_in_question;
@@ -31,19 +30,15 @@ pub struct FramesOfReport {
 
 #[derive(Debug, Default)]
 struct FrameRow {
-    report: String,
-    /// Index in the stack, or among the callers that await one function.
-    at: u64,
-    /// Of a caller that awaits: the index of the function in the stack.
-    awaits: Option<u64>,
-    function: Option<String>,
-    file: Option<String>,
-    line: Option<u32>,
+    texts: [Option<String>; TEXTS.len()],
+    numbers: [Option<u64>; NUMBERS.len()],
     inlined: bool,
-    image: Option<String>,
-    pc: u64,
-    owner: &'static str,
 }
+
+/// Columns of text, in order.
+const TEXTS: [&str; 5] = ["report_id", "function", "file", "image", "owner"];
+/// The index in the stack, or among the callers that await one function; the index of that function.
+const NUMBERS: [&str; 4] = ["frame", "awaits", "line", "pc"];
 
 impl Format for ParquetFrames {
     type Part = FramesOfReport;
@@ -71,9 +66,9 @@ impl Format for ParquetFrames {
 
     fn add(&mut self, part: FramesOfReport, out: &mut dyn Write) -> io::Result<()> {
         let report = self.ids.next(&part.origin, part.id.as_deref());
-        for frame in part.frames {
-            let report = report.clone();
-            self.table.add(FrameRow { report, ..frame }, out)?;
+        for mut frame in part.frames {
+            frame.texts[0] = Some(report.clone());
+            self.table.add(frame, out)?;
         }
         Ok(())
     }
@@ -103,50 +98,37 @@ impl FrameRow {
         awaits: Option<u64>,
     ) -> FrameRow {
         let Blamed { physical, frame } = blamed;
+        let function = frame.and_then(|frame| style.name(frame));
+        let file = frame.and_then(|frame| frame.file.as_deref());
         FrameRow {
-            report: String::new(), // `add` sets it
-            at,
-            awaits,
-            function: frame.and_then(|frame| style.name(frame)).map(str::to_owned),
-            file: frame.and_then(|frame| Some(frame.file.as_deref()?.to_owned())),
-            line: frame.and_then(|frame| frame.line),
+            texts: [
+                None, // `add` sets it
+                function.map(str::to_owned),
+                file.map(str::to_owned),
+                of.image(physical).map(|image| image.name.clone()),
+                Some(owner(of, physical, frame).as_str().to_owned()),
+            ],
+            numbers: [
+                Some(at),
+                awaits,
+                frame.and_then(|frame| frame.line).map(u64::from),
+                Some(physical.pc),
+            ],
             inlined: frame.is_some_and(|frame| frame.inlined),
-            image: of.image(physical).map(|image| image.name.clone()),
-            pc: physical.pc,
-            owner: owner_word(of, physical, frame),
         }
     }
 }
 
 impl Row for FrameRow {
     fn bytes(&self) -> usize {
-        let texts = [&self.function, &self.file, &self.image];
-        let texts = texts.into_iter().flatten().map(String::len);
-        size_of::<FrameRow>() + self.report.len() + texts.sum::<usize>()
+        size_of::<FrameRow>() + self.texts.iter().flatten().map(String::len).sum::<usize>()
     }
 
-    fn batch(rows: &[FrameRow]) -> io::Result<RecordBatch> {
-        let text = |of: fn(&FrameRow) -> Option<&str>| -> ArrayRef {
-            Arc::new(rows.iter().map(of).collect::<StringArray>())
-        };
-        let number = |of: fn(&FrameRow) -> Option<u64>| -> ArrayRef {
-            Arc::new(rows.iter().map(of).collect::<UInt64Array>())
-        };
-        let lines: UInt32Array = rows.iter().map(|row| row.line).collect();
+    fn columns(rows: &[FrameRow]) -> io::Result<Columns> {
+        let mut columns = texts(rows, &TEXTS, |row| &row.texts);
+        columns.extend(numbers(rows, &NUMBERS, |row| &row.numbers));
         let inlined: BooleanArray = rows.iter().map(|row| Some(row.inlined)).collect();
-        let columns: [(&str, ArrayRef); 10] = [
-            ("report_id", text(|row| Some(&row.report))),
-            ("frame", number(|row| Some(row.at))),
-            ("awaits", number(|row| row.awaits)),
-            ("function", text(|row| row.function.as_deref())),
-            ("file", text(|row| row.file.as_deref())),
-            ("line", Arc::new(lines)),
-            ("inlined", Arc::new(inlined)),
-            ("image", text(|row| row.image.as_deref())),
-            ("pc", number(|row| Some(row.pc))),
-            ("owner", text(|row| Some(row.owner))),
-        ];
-        let columns = columns.map(|(name, column)| (name, column, true));
-        RecordBatch::try_from_iter_with_nullable(columns).map_err(io::Error::other)
+        columns.push(("inlined", Arc::new(inlined)));
+        Ok(columns)
     }
 }

@@ -5,8 +5,9 @@ mod frames;
 mod reports;
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
@@ -25,7 +26,26 @@ trait Row: Sized {
     /// Bytes of memory that it takes, roughly.
     fn bytes(&self) -> usize;
     /// Puts rows into columns.
-    fn batch(rows: &[Self]) -> io::Result<RecordBatch>;
+    fn columns(rows: &[Self]) -> io::Result<Columns>;
+}
+
+type Columns = Vec<(&'static str, ArrayRef)>;
+
+/// Columns of text with these names, from each row's values in the same order.
+fn texts<R>(rows: &[R], names: &[&'static str], of: fn(&R) -> &[Option<String>]) -> Columns {
+    let column = |(at, name): (usize, &&'static str)| -> (_, ArrayRef) {
+        let values: StringArray = rows.iter().map(|row| of(row)[at].as_deref()).collect();
+        (*name, Arc::new(values))
+    };
+    names.iter().enumerate().map(column).collect()
+}
+
+fn numbers<R>(rows: &[R], names: &[&'static str], of: fn(&R) -> &[Option<u64>]) -> Columns {
+    let column = |(at, name): (usize, &&'static str)| -> (_, ArrayRef) {
+        let values: UInt64Array = rows.iter().map(|row| of(row)[at]).collect();
+        (*name, Arc::new(values))
+    };
+    names.iter().enumerate().map(column).collect()
 }
 
 /// A file being written.
@@ -60,7 +80,9 @@ impl<R: Row> Table<R> {
     /// Writes the rows so far as a group.
     fn write(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.bytes = 0;
-        let batch = R::batch(&std::mem::take(&mut self.rows))?;
+        let columns = R::columns(&std::mem::take(&mut self.rows))?.into_iter();
+        let columns = columns.map(|(name, column)| (name, column, true));
+        let batch = RecordBatch::try_from_iter_with_nullable(columns).map_err(io::Error::other)?;
         let writer = match &mut self.writer {
             Some(writer) => writer,
             none => {

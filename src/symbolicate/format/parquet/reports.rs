@@ -4,11 +4,9 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use arrow_array::builder::{Float64Builder, ListBuilder, MapBuilder, StringBuilder};
-use arrow_array::{
-    ArrayRef, BooleanArray, RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array,
-};
+use arrow_array::{BooleanArray, TimestampMicrosecondArray};
 
-use super::{ReportIds, Row, Table};
+use super::{Columns, ReportIds, Row, Table, numbers, texts};
 use crate::report::Report;
 use crate::report::time::nanos;
 use crate::symbolicate::format::facts::{app_state, known_id};
@@ -196,18 +194,11 @@ impl Row for ReportRow {
         texts.map(|text| size_of::<String>() + text.len()).sum()
     }
 
-    fn batch(rows: &[ReportRow]) -> io::Result<RecordBatch> {
-        let mut columns: Vec<(&str, ArrayRef)> = Vec::new();
-        for (at, name) in TEXTS.into_iter().enumerate() {
-            let column: StringArray = rows.iter().map(|row| row.texts[at].as_deref()).collect();
-            columns.push((name, Arc::new(column)));
-        }
+    fn columns(rows: &[ReportRow]) -> io::Result<Columns> {
+        let mut columns = texts(rows, &TEXTS, |row| &row.texts);
         let time: TimestampMicrosecondArray = rows.iter().map(|row| row.time).collect();
         columns.push(("time", Arc::new(time.with_timezone("UTC"))));
-        for (at, name) in NUMBERS.into_iter().enumerate() {
-            let column: UInt64Array = rows.iter().map(|row| row.numbers[at]).collect();
-            columns.push((name, Arc::new(column)));
-        }
+        columns.extend(numbers(rows, &NUMBERS, |row| &row.numbers));
         for (at, name) in FLAGS.into_iter().enumerate() {
             let column: BooleanArray = rows.iter().map(|row| row.flags[at]).collect();
             columns.push((name, Arc::new(column)));
@@ -234,8 +225,6 @@ impl Row for ReportRow {
         }
         columns.push(("context", Arc::new(context.finish())));
         columns.push(("gauges", Arc::new(gauges.finish())));
-        let columns = columns.into_iter();
-        let columns = columns.map(|(name, column)| (name, column, true));
-        RecordBatch::try_from_iter_with_nullable(columns).map_err(io::Error::other)
+        Ok(columns)
     }
 }

@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use std::io;
 
 use super::facts::{
-    app_state, known_id, known_time, lasted, os_text, recorder, signal_code, vitals, watched, words,
+    app_state, known_id, known_time, lasted, number, os_text, recorder, signal_code, vitals,
+    watched, words,
 };
 use super::file_names::FileNames;
 use super::findings::{blame_text, kind_text, missing_lines, to_blame};
-use super::stacks::paused;
-use super::threads::{Standing, in_order, number};
+use super::stacks::{Standing, in_order, paused};
 use super::{Format, Style, plain};
 use crate::report::Report;
 use crate::report::time::nanos;
@@ -28,14 +28,7 @@ impl Format for Text {
     type Part = String;
 
     fn part(style: &Style, _origin: &str, of: &Symbolicated) -> String {
-        let mut page = TextPage {
-            style,
-            text: String::new(),
-            of,
-            report: &of.report,
-            about: thread_in_question(&of.report),
-            files: FileNames::of(of),
-        };
+        let mut page = TextPage::new(style, of);
         page.head();
         page.event();
         page.facts(vitals(&of.report));
@@ -77,6 +70,29 @@ struct TextPage<'a> {
 
 /// `Hardware Model:      ` and the like are so wide.
 const LABEL: usize = 21;
+
+/// The most frequent stack of a report; without samples, that of the thread in question.
+pub(super) fn heaviest_stack(style: &Style, of: &Symbolicated) -> String {
+    let mut page = TextPage::new(style, of);
+    page.samples();
+    if let Some(index) = page.about.filter(|_| page.text.is_empty()) {
+        page.thread(index, &of.report.threads[index], &of.threads[index]);
+    }
+    page.text
+}
+
+impl<'a> TextPage<'a> {
+    fn new(style: &'a Style, of: &'a Symbolicated) -> TextPage<'a> {
+        TextPage {
+            style,
+            text: String::new(),
+            of,
+            report: &of.report,
+            about: thread_in_question(&of.report),
+            files: FileNames::of(of),
+        }
+    }
+}
 
 impl TextPage<'_> {
     fn line(&mut self, text: &str) {

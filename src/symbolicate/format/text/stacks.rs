@@ -9,10 +9,9 @@ use crate::report::limits;
 use crate::report::model::{EventKind, Found, Image, Thread};
 use crate::report::time::nanos;
 use crate::symbolicate::blame::{Blamed, Owner, each, each_of, handling, is_own, owner};
-use crate::symbolicate::format::facts::{about, count, duration};
+use crate::symbolicate::format::facts::{about, count, duration, number};
 use crate::symbolicate::format::plain;
 use crate::symbolicate::format::stacks::{chain_ends, heaviest, rows};
-use crate::symbolicate::format::threads::number;
 use crate::symbolicate::frame::{Awaiting, PhysicalFrame, SourceFrame, Stack, image_file_name};
 
 impl TextPage<'_> {
