@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{UInt32Type, UInt64Type};
+use arrow_array::types::UInt64Type;
 use arrow_array::{Array, RecordBatch};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use wedjat::new;
@@ -85,7 +85,7 @@ fn a_row_a_report_and_a_row_a_frame_joined_by_the_report() {
         panic!("{} batches", batches.len());
     };
     let lines = frames.column_by_name("line").unwrap();
-    let lines = lines.as_primitive::<UInt32Type>();
+    let lines = lines.as_primitive::<UInt64Type>();
     let of_report = |id: &str| {
         let frames = (0..frames.num_rows())
             .filter(|&row| text(frames, "report_id", row).as_deref() == Some(id))

@@ -71,9 +71,8 @@ impl Format for Html {
     fn add(&mut self, part: ReportPage, _out: &mut dyn io::Write) -> io::Result<()> {
         let before = self.groups.reports();
         self.groups.count(part.member.clone());
-        let is_new = self.groups.reports() > before;
-        let chosen = self.chosen.as_mut().filter(|_| is_new);
-        if is_new && chosen.is_none_or(|chosen| chosen.add(&part.member)) {
+        let chosen = self.chosen.as_mut();
+        if self.groups.reports() > before && chosen.is_none_or(|of| of.add(&part.member)) {
             self.examples.add(part, &self.groups);
         }
         Ok(())
