@@ -1,4 +1,4 @@
-"""The answers to the seven questions of docs/data.md, counted in plain Python from the document of `--format json`.
+"""The answers to the seven questions of examples/sql, counted in plain Python from the document of `--format json`.
 
 It shares no SQL and no table with what it is compared to; `shown` is how both are printed.
 """
@@ -18,10 +18,11 @@ def answers(path):
 
 
 def unique(reports):
-    """Each id once; a report without one is no copy of another. `who` is the launch, or else the report."""
+    """Each id once for its launch, time and group; a report without an id is no copy of another. `who` is the launch, or else the
+    report."""
     seen, kept = set(), []
     for at, report in enumerate(reports):
-        own = at if report["id"] == NOBODY else report["id"]
+        own = at if report["id"] == NOBODY else tuple(report[key] for key in ("id", "launch", "time", "group"))
         if own not in seen:
             seen.add(own)
             kept.append({**report, "own": own, "who": own if report["launch"] == NOBODY else report["launch"]})

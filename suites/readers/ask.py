@@ -1,5 +1,4 @@
-"""Runs the SQL of docs/data.md and examples/sql: ask.py PAGE FOLDER ENGINE,FORMAT... Each must give the answers that Python counts
-(answers.py)."""
+"""Runs examples/sql: ask.py FOLDER_OF_SQL FOLDER ENGINE,FORMAT... Each must return the answers that Python counts (answers.py)."""
 import os
 import re
 import sys
@@ -7,25 +6,25 @@ from pathlib import Path
 
 from answers import answers, shown
 
-page, folder, *asked = sys.argv[1:]
-blocks = re.findall(r"^```sql,(\S+)\n(.*?)^```", open(page).read(), re.S | re.M)
-for file in (Path(page).parents[1] / "examples/sql").iterdir():
-    blocks.append((file.stem.replace("-", ","), re.sub(r"(?m)^--.*\n", "", file.read_text())))
-questions = [text.strip().rstrip(";") for words, text in blocks if words == "question"]
+folder_of_sql, folder, *asked = sys.argv[1:]
+sql = Path(folder_of_sql).resolve()
+
+
+def statements(name):
+    text = re.sub(r"(?m)^--.*\n", "", (sql / f"{name}.sql").read_text())
+    return [statement.strip() for statement in text.split(";\n") if statement.strip()]
+
+
+questions = statements("questions")
 assert len(questions) == 7, f"{len(questions)} questions"
 os.chdir(folder)
-
-
-def setup(engine, format):
-    [text] = [text for words, text in blocks if words == f"{engine},{format}"]
-    return [statement for statement in text.split(";\n") if statement.strip()]
 
 
 def duckdb(format):
     import duckdb
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
-    for statement in setup("duckdb", format):
+    for statement in statements(f"duckdb-{format}"):
         connection.execute(statement)
     [(largest,)] = connection.execute("SELECT max(strlen(CAST(to_json(reports) AS VARCHAR))) FROM reports").fetchall()
     assert largest <= 20 << 10, f"{format}: a report's row of {largest} bytes"
@@ -42,8 +41,8 @@ def spark(format):
         duckdb.execute(f"COPY (FROM '{table}.parquet') TO 'plain-{table}.parquet' (COMPRESSION uncompressed)")
     for view in ["raw", "named", "reports", "frames"]:
         session.catalog.dropTempView(view)
-    for statement in setup("spark", format):
-        session.sql(statement.rstrip(";\n").replace("parquet.`", "parquet.`plain-"))
+    for statement in statements(f"spark-{format}"):
+        session.sql(statement.replace("parquet.`", "parquet.`plain-"))
     return [session.sql(question).collect() for question in questions]
 
 
