@@ -249,7 +249,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("symbolicate/format", 4224),
     ("symbolicate/group", 626),
     ("symbolicate/import", 5446),
-    ("symbolicate/names", 1031),
+    ("symbolicate/names", 1029),
     ("trigger", 5102),
     ("unwind", 5),
     ("vitals", 234),

@@ -49,15 +49,11 @@ pub(super) fn of_name(name: &str) -> Owner {
         let inner = inner.strip_prefix("impl ").unwrap_or(inner);
         let (of, as_what) = inner.split_once(" as ").unwrap_or((inner, "std::"));
         let of = of.trim_start_matches(['&', '*', '<', '[', '(']);
-        let of = of
-            .trim_start_matches("mut ")
-            .trim_start_matches("const ")
-            .trim_start_matches("dyn ");
+        let words = ["mut ", "const ", "dyn "].iter();
+        let of = words.fold(of, |of, word| of.trim_start_matches(word));
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-        let word = of
-            .split([':', '>', ' ', ',', ']', ')'])
-            .next()
-            .unwrap_or(of);
+        let mut words = of.split([':', '>', ' ', ',', ']', ')']);
+        let word = words.next().unwrap_or(of);
         let built_in = word.len() <= 5 && word.chars().all(plain) && !of.contains("::");
         let (is_ours, is_languages) = (of.starts_with("wedjat::"), starts(of) || built_in);
         let (of_ours, of_languages) = (as_what.starts_with("wedjat::"), starts(as_what));

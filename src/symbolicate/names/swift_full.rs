@@ -22,11 +22,8 @@ pub(super) fn full(text: &str) -> Option<(Option<String>, String)> {
     };
     let fixities = [" infix", " prefix", " postfix"];
     let is_operator = fixities.iter().any(|fixity| path.ends_with(fixity));
-    let path = if is_operator {
-        path.to_owned()
-    } else {
-        without_arguments(path)
-    };
+    let whole = Some(path.to_owned()).filter(|_| is_operator);
+    let path = whole.unwrap_or_else(|| without_arguments(path));
     let is_word = |c: char| !c.is_whitespace() && !matches!(c, ':' | '(' | ')' | '<' | '>');
     if !is_operator && !path.chars().all(is_word) {
         return None;

@@ -76,9 +76,8 @@ fn without_quoted(text: &str) -> String {
         left = &left[c.len_utf8()..];
         let before = rest.chars().next_back();
         let is_in_word = c == '\'' && before.is_some_and(char::is_alphanumeric);
-        let length = closing(c)
-            .filter(|_| !is_in_word)
-            .and_then(|close| quoted(left, close));
+        let close = closing(c).filter(|_| !is_in_word);
+        let length = close.and_then(|close| quoted(left, close));
         match length {
             Some(length) => {
                 left = &left[length..];

@@ -78,6 +78,47 @@ fn names_that_a_parser_tries_again_and_again_stay_as_they_are() {
     }
 }
 
+/// A byte of these costs up to a thousand times one of a name. All together cost what a few do, and other names are not lost.
+#[test]
+fn names_that_are_none_have_a_share_of_the_time() {
+    let deep = format!(
+        "_Z1f{}{}{}v",
+        "St1aI".repeat(7),
+        "i".repeat(100),
+        "E".repeat(7)
+    );
+    assert!(demangle(&deep).starts_with("f(std"), "{}", demangle(&deep));
+    let shapes = [
+        ("St1aI", 7, ""),
+        ("C1I", 9, ""),
+        ("UlSt", 5, "1aI"),
+        ("St1aI", 7, "Dq"),
+    ];
+    let mut all = Duration::ZERO;
+    for at in 0..400 {
+        let (unit, levels, end) = shapes[at % shapes.len()];
+        let name = format!(
+            "_Z1fI{}{}{}",
+            unit.repeat(levels),
+            "Cf".repeat(400 + at),
+            end
+        );
+        let (text, time) = timed(&name);
+        assert_eq!(text, bounded(&name));
+        all += time;
+    }
+    assert!(all < Duration::from_secs(8), "{all:?}");
+    // Shallow names, and other deep ones once as many bytes of names were named.
+    assert_eq!(
+        demangle("_ZN2ns3payERKSt6vectorIiSaIiEE"),
+        "ns::pay(std::vector<int, std::allocator<int> > const&)"
+    );
+    let filler = format!("_Z1fI{}Evv", "i".repeat(30_000));
+    while !demangle(&deep).starts_with("f(std") {
+        demangle(&filler);
+    }
+}
+
 /// A tuple of two of the one before, `levels` times.
 fn doubling_rust(levels: usize) -> String {
     let mut name = "_RINvC1a1fTjjE".to_owned();
