@@ -13,7 +13,9 @@
 
 use crc::{CRC_32_ISO_HDLC, Crc, Table};
 
-static CRC32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISO_HDLC);
+/// Tables of 1 KiB each: a report has little to sum, a symbolicator sums a million reports.
+type Crc32 = Crc<u32, Table<{ if cfg!(feature = "symbolicate") { 16 } else { 1 } }>>;
+static CRC32: Crc32 = Crc32::new(&CRC_32_ISO_HDLC);
 
 /// The CRC-32 of some bytes followed by `bytes`, where `before` is the CRC-32 of the former (0 for none).
 ///
@@ -26,14 +28,12 @@ pub(crate) fn crc32(before: u32, bytes: &[u8]) -> u32 {
     digest.finalize()
 }
 
-/// Bytes of the text that are hashed: about a millisecond's work.
-#[cfg(any(target_os = "linux", feature = "symbolicate", test))]
-const HASHED: usize = 1 << 20;
-
 /// The `text_hash` of an image, of `text`, the bytes that its file has of its first executable segment:
 /// the CRC-32 of the first MiB of them, then how many there are as 64 bits, both big-endian.
 #[cfg(any(target_os = "linux", feature = "symbolicate", test))]
 pub(crate) fn text_hash(text: &[u8]) -> [u8; 12] {
+    /// Some milliseconds' work.
+    const HASHED: usize = 1 << 20;
     let mut hash = [0; 12];
     let (sum, length) = hash.split_at_mut(4);
     let first = text.get(..HASHED).unwrap_or(text);
@@ -58,7 +58,7 @@ mod tests {
         let hash = text_hash(b"123456789");
         assert_eq!(hash, [0xcb, 0xf4, 0x39, 0x26, 0, 0, 0, 0, 0, 0, 0, 9]);
         // Only the length counts after the first MiB.
-        let long = vec![1; HASHED + 1];
-        assert_eq!(text_hash(&long)[..4], text_hash(&long[..HASHED])[..4]);
+        let (long, hashed) = (vec![1; (1 << 20) + 1], 1 << 20);
+        assert_eq!(text_hash(&long)[..4], text_hash(&long[..hashed])[..4]);
     }
 }
