@@ -75,27 +75,20 @@ fn toml_parses() {
     }
 }
 
-/// Blocks of C are functions, or what stands in one; `post` is the app's own.
+/// Blocks of C are the body of a function.
 #[cfg(unix)]
 #[test]
 fn c_compiles() {
     let blocks = blocks_of("c");
-    assert!(blocks.len() > 1);
+    assert!(!blocks.is_empty());
     for (place, text) in blocks {
-        let text = if text.starts_with("static ") {
-            text
-        } else {
-            format!("void shown(void) {{\n{text}}}\n")
-        };
-        let head = "#include <wedjat.h>\nint post(const char *path, void *data);\n";
+        let text = format!("#include <wedjat.h>\nvoid shown(void) {{\n{text}}}\n");
         let mut cc = Command::new("cc");
         cc.args(["-std=c11", "-fsyntax-only", "-Wall", "-Werror", "-x", "c"]);
-        cc.arg("-Wno-unused-function")
-            .arg("-I")
-            .arg(root().join("include"));
+        cc.arg("-I").arg(root().join("include"));
         let mut cc = cc.arg("-").stdin(Stdio::piped()).spawn().unwrap();
         let mut input = cc.stdin.take().unwrap();
-        write!(input, "{head}{text}").unwrap();
+        input.write_all(text.as_bytes()).unwrap();
         drop(input);
         assert!(cc.wait().unwrap().success(), "{place}\n{text}");
     }
