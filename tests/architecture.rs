@@ -236,7 +236,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("monitor", 1014),
     ("platform", 2628),
     ("platform/apple", 1947),
-    ("platform/linux", 3167),
+    ("platform/linux", 3116),
     ("recorder", 2883),
     ("report", 5450),
     ("store", 1009),

@@ -1,5 +1,6 @@
 //! Handlers of others: those that recover from a fault, that jump out of it, or that came later.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use wedjat::report::EventKind;
 use wedjat::store;
 
 use crate::child::{calls, play, stack};
+use crate::support::small_stack;
 use crate::{Tests, Way, install, outer, tests};
 
 pub fn trials() -> Tests {
@@ -20,6 +22,10 @@ pub fn trials() -> Tests {
         (
             "a_fault_that_another_handler_jumps_out_of_is_no_report_and_leaves_us_installed",
             jumps_out,
+        ),
+        (
+            "threads_whose_handler_jumps_off_a_small_alternate_stack_live_on_and_are_reported",
+            jumps_at_once,
         ),
         (
             "a_handler_that_recovers_often_is_asked_first",
@@ -120,6 +126,44 @@ extern "C" fn jumps(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     unsafe { siglongjmp(buffer, 1) };
 }
 
+thread_local! {
+    /// As [`JUMP`], for each thread.
+    static JUMPS: Cell<*mut [u64; 64]> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+extern "C" fn jumps_in_thread(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    let buffer = JUMPS.replace(std::ptr::null_mut());
+    if buffer.is_null() {
+        // SAFETY: async-signal-safe.
+        unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
+        return;
+    }
+    // SAFETY: the function that set it is still there.
+    unsafe { siglongjmp(buffer, 1) };
+}
+
+/// Faults many times on a thread whose alternate stack has 8 KiB, with a handler that jumps out each time.
+fn jumps_off_small_stack(rounds: u32) {
+    const SMALL: usize = 8 << 10;
+    let memory = small_stack::map(2 * SMALL);
+    small_stack::protect(memory, SMALL);
+    let mut buffer = [0; 64];
+    for _ in 0..rounds {
+        // One that was jumped off is not the thread's any more.
+        small_stack::set_alternate_stack(memory.wrapping_add(SMALL), SMALL);
+        // SAFETY: nothing of this frame is looked at after the jump but `buffer`'s address.
+        unsafe {
+            JUMPS.set(&raw mut buffer);
+            if sigsetjmp(&raw mut buffer, 1) == 0 {
+                std::hint::black_box(0x20 as *mut u8).write_volatile(1);
+            }
+        }
+        JUMPED.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+static JUMPED: AtomicU32 = AtomicU32::new(0);
+
 /// A fault that [`jumps`] jumps out of.
 #[inline(never)]
 fn jumped() {
@@ -190,6 +234,21 @@ pub fn role(role: &str, folder: &Path) -> bool {
             handle(jumps, libc::SA_ONSTACK);
             let monitor = install(folder);
             (0..3).for_each(|_| jumped());
+            assert!(monitor.replaced_signals().is_empty());
+            outer(Way::Null);
+        }
+        "jumps_at_once" => {
+            handle(jumps_in_thread, libc::SA_ONSTACK);
+            let monitor = install(folder);
+            // More than there are stacks for handlers, 16 at a time.
+            for _ in 0..6 {
+                std::thread::scope(|scope| {
+                    for _ in 0..16 {
+                        scope.spawn(|| jumps_off_small_stack(50));
+                    }
+                });
+            }
+            assert_eq!(JUMPED.load(Ordering::SeqCst), 6 * 16 * 50);
             assert!(monitor.replaced_signals().is_empty());
             outer(Way::Null);
         }
@@ -327,6 +386,13 @@ fn recovers_often() {
 
 fn jumps_out() {
     let ended = play("jumps_out");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let stack = stack(&ended.report(), 0);
+    assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
+}
+
+fn jumps_at_once() {
+    let ended = play("jumps_at_once");
     assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
     let stack = stack(&ended.report(), 0);
     assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");

@@ -26,16 +26,21 @@ pub fn protect(start: *mut u8, size: usize) {
 /// Makes new memory of [`SIZE`] the calling thread's alternate stack.
 pub fn use_alternate_stack() -> *mut u8 {
     let start = map(SIZE);
+    set_alternate_stack(start, SIZE);
+    start
+}
+
+/// Makes this memory the calling thread's alternate stack.
+pub fn set_alternate_stack(start: *mut u8, size: usize) {
     let stack = libc::stack_t {
         ss_sp: start.cast(),
         ss_flags: 0,
-        ss_size: SIZE,
+        ss_size: size,
     };
     // SAFETY: memory that is not used otherwise.
     assert_eq!(0, unsafe {
         libc::sigaltstack(&stack, std::ptr::null_mut())
     });
-    start
 }
 
 /// Calls `body` on another stack.

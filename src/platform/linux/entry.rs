@@ -17,7 +17,7 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::stop;
-use super::system_call::{KernelAction, SET_BYTES};
+use super::system_call::set_default;
 use crate::platform::forked::First;
 use crate::platform::signals;
 use crate::platform::stacks::{self, map_stack};
@@ -27,8 +27,7 @@ use crate::platform::stacks::{self, map_stack};
 pub(super) const SCARCE: usize = 32 << 10;
 /// A handler runs with so much where all of ours are in use, bytes: enough to see that it is started for ever.
 const LEAST: usize = 2 << 10;
-/// Threads that may be in such handlers at a time, or have jumped out of one. An alternate stack at the same address as
-/// one that was left takes that one's.
+/// Threads that may be in such handlers at a time, or have jumped out of one.
 const STACKS: usize = 64;
 /// The part that our handler runs on, in debug builds too, bytes.
 const UPPER: usize = 32 << 10;
@@ -101,6 +100,9 @@ pub struct ScarceStack {
     stack: &'static HandlerStack,
 }
 
+/// The lowest number of a real-time signal, as the kernel has it.
+const REAL_TIME: i32 = 32;
+
 /// Has a signal handled by its handler, once there is room.
 unsafe extern "C-unwind" fn dispatch(
     signal: i32,
@@ -109,8 +111,12 @@ unsafe extern "C-unwind" fn dispatch(
     sp: usize,
     stack: Option<&'static HandlerStack>,
 ) {
-    /// The lowest number of a real-time signal, as the kernel has it.
-    const REAL_TIME: i32 = 32;
+    let scarce = stack.map(|stack| ScarceStack { sp, stack });
+    if let Some(scarce) = scarce
+        && sp.wrapping_add(CONTEXT) == context as usize
+    {
+        scarce.free_left();
+    }
     // SAFETY: the kernel gave the arguments for this signal; without SA_SIGINFO it may give no facts.
     unsafe {
         if signal >= REAL_TIME || signal == libc::SIGPROF {
@@ -121,13 +127,30 @@ unsafe extern "C-unwind" fn dispatch(
             && super::is_without_address((*info).si_code)
             && stop::refuse();
         if !is_refusal {
-            let scarce = stack.map(|stack| ScarceStack { sp, stack });
             signals::arrive(signal, info, context, scarce);
         }
     }
 }
 
+/// Gives a fatal signal its default action, and drops any other one: there is no stack for its handler.
+extern "C-unwind" fn give_up(signal: i32) {
+    if signal < REAL_TIME && signal != libc::SIGPROF {
+        set_default(signal);
+    }
+}
+
 impl ScarceStack {
+    /// Frees the other stacks of this alternate stack, whose top the kernel has started the handler at: their users have jumped
+    /// out of their handlers.
+    fn free_left(self) {
+        let user = self.stack.user.load(Ordering::Relaxed);
+        for other in &STACK {
+            if !std::ptr::eq(other, self.stack) && other.user.load(Ordering::Relaxed) == user {
+                other.user.store(0, Ordering::Release);
+            }
+        }
+    }
+
     /// The stack pointer with which the handler was started.
     pub fn sp(self) -> usize {
         self.sp
@@ -151,8 +174,7 @@ impl ScarceStack {
         info: *mut libc::siginfo_t,
         context: *mut c_void,
     ) {
-        // SAFETY: the caller vouches for the handler. What lies below `sp` is free, since our own frames lie elsewhere; what
-        // lies there is kept by our entry.
+        // SAFETY: the caller vouches for the handler. What lies below `sp` is free, since our own frames lie elsewhere.
         unsafe { call_on(self.sp, handler, signal, info, context) };
     }
 }
@@ -174,8 +196,8 @@ unsafe extern "C-unwind" fn call_on(
         ".cfi_offset rbp, -16",
         "mov rbp, rsp",
         ".cfi_def_cfa_register rbp",
-        // The handler finds the stack as the kernel has left it: the call puts its return address in the place of ours.
-        "lea rsp, [rdi + 8]",
+        // The call puts its return address on it: it is aligned as the kernel has left it.
+        "lea rsp, [rdi - 8]",
         "mov rax, rsi",
         "mov edi, edx",
         "mov rsi, rcx",
@@ -220,21 +242,9 @@ const ALTERNATE: usize = offset_of!(libc::ucontext_t, uc_stack) + offset_of!(lib
 /// The size is 0 if there is no alternate stack.
 const SIZE: usize = offset_of!(libc::ucontext_t, uc_stack) + offset_of!(libc::stack_t, ss_size);
 
-/// The default action, as the kernel takes it.
-static DEFAULT: KernelAction = KernelAction::DEFAULT;
-
-/// Signals that a process must die of, a bit each, if there is no stack for their handler.
-const FATAL: u32 = {
-    let [a, b, c, d, e, f, g] = signals::FAULTS;
-    1 << libc::SIGTERM | 1 << a | 1 << b | 1 << c | 1 << d | 1 << e | 1 << f | 1 << g
-};
-
-/// The function that the kernel calls for each signal of ours. Calls [`dispatch`] on a stack that it finds, with the stack
-/// pointer that it was started with and the stack; or where it was started, with zeroes. If that stack is scarce and no
-/// other one is free, a fatal signal is given its default action, and any other one is dropped.
-///
-/// A stack that is in use for the same alternate stack is one whose user has jumped out of its handler: the kernel would
-/// not start a second one at the top.
+/// The function that the kernel calls for each signal of ours. Calls [`dispatch`] on a free stack, with the stack pointer that it
+/// was started with and the stack; or where it was started, with zeroes. Calls [`give_up`] if that stack is scarce and no other one
+/// is free.
 #[unsafe(naked)]
 extern "C-unwind" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     #[cfg(target_arch = "x86_64")]
@@ -250,18 +260,6 @@ extern "C-unwind" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mu
         "jae 9f",
         "cmp r10, {scarce}",
         "jae 9f",
-        "lea rax, [rsp + {context}]",
-        "cmp rax, rdx",
-        "jne 2f",
-        "mov r9, [rip + {stacks}@GOTPCREL]",
-        "mov ecx, {count}",
-        "1:",
-        "cmp [r9], r8",
-        "je 5f",
-        "add r9, {stride}",
-        "dec ecx",
-        "jnz 1b",
-        "2:",
         "mov r9, [rip + {stacks}@GOTPCREL]",
         "mov ecx, {count}",
         "3:",
@@ -273,41 +271,24 @@ extern "C-unwind" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mu
         "jnz 3b",
         "cmp r10, {least}",
         "jae 9f",
-        "mov eax, {fatal}",
-        "bt eax, edi",
-        "jnc 8f",
-        "cmp edi, 32",
-        "jae 8f",
-        "mov eax, {sigaction}",
-        "mov rsi, [rip + {default}@GOTPCREL]",
-        "xor edx, edx",
-        "mov r10d, {set_bytes}",
-        "syscall",
-        "8:",
-        "ret",
+        "jmp {give_up}",
         "5:",
         "mov rax, [r9 + {top}]",
-        "sub rax, 48",
-        "mov r11, [rsp]",
+        "sub rax, 32",
         "mov [rax], rbp",
         "mov [rax + 8], rsp",
         "mov [rax + 16], r9",
-        // The previous handler's return address takes the place of ours.
-        "mov [rax + 24], r11",
         "mov rbp, rax",
         "mov rsp, rax",
-        // CFA: *(rbp + 8) + 8; rbp: at rbp; return address: at rbp + 24.
+        // CFA: *(rbp + 8) + 8; rbp: at rbp.
         ".cfi_remember_state",
         ".cfi_escape 0x0f, 5, 0x76, 8, 0x06, 0x23, 8",
         ".cfi_escape 0x10, 6, 2, 0x76, 0",
-        ".cfi_escape 0x10, 16, 2, 0x76, 24",
         "mov rcx, [rbp + 8]",
         "mov r8, r9",
         "call {dispatch}",
         "mov r9, [rbp + 16]",
         "mov rsp, [rbp + 8]",
-        "mov r11, [rbp + 24]",
-        "mov [rsp], r11",
         "mov rbp, [rbp]",
         ".cfi_restore_state",
         "mov qword ptr [r9], 0",
@@ -318,16 +299,12 @@ extern "C-unwind" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mu
         "jmp {dispatch}",
         ".cfi_endproc",
         dispatch = sym dispatch,
+        give_up = sym give_up,
         stacks = sym STACK,
-        default = sym DEFAULT,
-        set_bytes = const SET_BYTES,
-        sigaction = const libc::SYS_rt_sigaction,
-        fatal = const FATAL,
         alternate = const ALTERNATE,
         size = const SIZE,
         scarce = const SCARCE,
         least = const LEAST,
-        context = const CONTEXT,
         count = const STACKS,
         stride = const size_of::<HandlerStack>(),
         top = const offset_of!(HandlerStack, top),
@@ -346,22 +323,8 @@ extern "C-unwind" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mu
         "mov w11, #{scarce}",
         "cmp x9, x11",
         "b.hs 9f",
-        "adrp x11, :got:{stacks}",
-        "ldr x11, [x11, :got_lo12:{stacks}]",
-        "mov x12, x11",
-        "add x13, sp, #{context}",
-        "cmp x13, x2",
-        "b.ne 2f",
-        "mov w13, #{count}",
-        "1:",
-        "ldr x14, [x12]",
-        "cmp x14, x10",
-        "b.eq 5f",
-        "add x12, x12, #{stride}",
-        "subs w13, w13, #1",
-        "b.ne 1b",
-        "2:",
-        "mov x12, x11",
+        "adrp x12, :got:{stacks}",
+        "ldr x12, [x12, :got_lo12:{stacks}]",
         "mov w13, #{count}",
         "3:",
         "ldaxr x14, [x12]",
@@ -377,20 +340,7 @@ extern "C-unwind" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mu
         "mov w11, #{least}",
         "cmp x9, x11",
         "b.hs 9f",
-        "cmp w0, #32",
-        "b.hs 8f",
-        "movz w9, #{fatal_low}",
-        "movk w9, #{fatal_high}, lsl #16",
-        "lsr w9, w9, w0",
-        "tbz w9, #0, 8f",
-        "mov x8, #{sigaction}",
-        "adrp x1, :got:{default}",
-        "ldr x1, [x1, :got_lo12:{default}]",
-        "mov x2, xzr",
-        "mov x3, #{set_bytes}",
-        "svc #0",
-        "8:",
-        "ret",
+        "b {give_up}",
         "5:",
         "ldr x14, [x12, #{top}]",
         "sub x14, x14, #32",
@@ -419,17 +369,12 @@ extern "C-unwind" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mu
         "b {dispatch}",
         ".cfi_endproc",
         dispatch = sym dispatch,
+        give_up = sym give_up,
         stacks = sym STACK,
-        default = sym DEFAULT,
-        set_bytes = const SET_BYTES,
-        sigaction = const libc::SYS_rt_sigaction,
-        fatal_low = const FATAL & 0xffff,
-        fatal_high = const FATAL >> 16,
         alternate = const ALTERNATE,
         size = const SIZE,
         scarce = const SCARCE,
         least = const LEAST,
-        context = const CONTEXT,
         count = const STACKS,
         stride = const size_of::<HandlerStack>(),
         top = const offset_of!(HandlerStack, top),

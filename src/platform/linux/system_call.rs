@@ -48,7 +48,7 @@ pub struct KernelAction {
 
 impl KernelAction {
     /// The default action.
-    pub const DEFAULT: KernelAction = KernelAction {
+    const DEFAULT: KernelAction = KernelAction {
         handler: libc::SIG_DFL,
         flags: 0,
         restorer: 0,
