@@ -57,4 +57,4 @@ with ThreadPoolExecutor(os.cpu_count()) as pool:
 failed = [text for code, text in results if code]
 print("\n".join(failed), file=sys.stderr, end="")
 print(f"blocks: {len(work) // 2} of docs/swift.md, each in two isolations")
-sys.exit(bool(failed) or len(work) < 20)
+sys.exit(bool(failed) or len(work) < 16)
