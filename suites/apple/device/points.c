@@ -53,7 +53,7 @@ static int suspend(void) {
     took[time] = nanoseconds(end - begin);
   }
   qsort(took, TIMES, sizeof took[0], compare);
-  printf("median %.1f us, most %.1f us\n", took[TIMES / 2] / 1e3, took[TIMES - 1] / 1e3);
+  printf("median %d ns, most %d ns\n", (int)took[TIMES / 2], (int)took[TIMES - 1]);
   return 0;
 }
 
