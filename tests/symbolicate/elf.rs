@@ -463,3 +463,75 @@ fn code_more_than_4_gib_apart_has_its_own_names() {
     }
     assert_eq!(name(0x11002).as_deref(), Some("near_one"));
 }
+
+/// What compilers add to a name (`.constprop.0`, `.cold`) stays as the symbol table has it: with debug information and without,
+/// from the table and without one.
+#[test]
+fn names_keep_what_compilers_add_to_them() {
+    const CLONES: &str = r#"
+        #include <stdlib.h>
+        namespace till { static __attribute__((noinline)) int pay(int a, int *b, int k) {
+            volatile int s = 0;
+            for (int i = 0; i < a; i++) s += *b * k;
+            if (a == 77) abort();
+            return s;
+        } }
+        extern "C" __attribute__((noinline)) int plain(int a) { return a * 3; }
+        int main(int c, char **v) {
+            int x = c;
+            return till::pay(c * 7, &x, 3) + till::pay(c + 2, &x, 3) + plain(c);
+        }
+    "#;
+    let folder = tempfile::tempdir().unwrap();
+    let c = CLONES.replace("namespace till {", "").replace("} }", "}");
+    let c = c.replace("extern \"C\"", "").replace("till::", "");
+    std::fs::write(folder.path().join("a.cpp"), CLONES).unwrap();
+    std::fs::write(folder.path().join("a.c"), c).unwrap();
+    let program = Program { folder };
+    for (compiler, source, pay) in [
+        ("gcc", "a.c", "pay"),
+        ("g++", "a.cpp", "till::pay(int, int*, int)"),
+    ] {
+        for flags in [&["-g"][..], &["-g1"], &[]] {
+            let args = [&["-O2", source, "-o", "program"], flags].concat();
+            program.run(compiler, &args);
+            let listing = program.run("nm", &["program"]);
+            let clones = listing.lines().filter(|line| line.contains(".constprop.0"));
+            let clones: Vec<(u64, &str)> = clones
+                .map(|line| {
+                    let address = u64::from_str_radix(&line[..16], 16).unwrap();
+                    let marks = &line[line.find(".constprop").unwrap()..];
+                    (address, marks)
+                })
+                .collect();
+            assert_eq!(clones.len(), 2, "{listing}");
+            let file = program.path("program");
+            let cache = program.path("cache");
+            for _ in 0..2 {
+                for (address, marks) in &clones {
+                    let name = match pay {
+                        "pay" => format!("pay{marks}"),
+                        pay => format!("{pay} ({marks})"),
+                    };
+                    // Of so many addresses a table is made.
+                    for count in [1, 5000] {
+                        let input = program.path("input");
+                        std::fs::write(&input, format!("{address:#x}\n").repeat(count)).unwrap();
+                        let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+                        command.args(["--format", "ndjson", "--cache"]).arg(&cache);
+                        command.arg("--debug").arg(&file).args(["--address", "-"]);
+                        let out = command.stdin(std::fs::File::open(&input).unwrap()).output();
+                        let out = String::from_utf8(out.unwrap().stdout).unwrap();
+                        assert_eq!(out.lines().count(), count);
+                        let named = format!("\"function\":\"{name}\"");
+                        assert_eq!(
+                            out.matches(&named).count(),
+                            count,
+                            "{flags:?}: {name}: {out:.300}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use symbolic::common::{Language, Name, NameMangling};
+use symbolic::common::{Name, NameMangling};
 use symbolic::debuginfo::dwarf::DwarfDebugSession;
 use symbolic::debuginfo::{FileInfo, Function, LineInfo, ObjectKind, Symbol, SymbolMap};
 use symbolic::symcache::SymCacheConverter;
@@ -199,9 +199,9 @@ impl SymCacheBuilder<'_> {
             if let Some(name) = line.and_then(|line| direct.unfolded(entry, line)) {
                 function.name = Name::new(name, NameMangling::Unknown, language);
             }
-            let name = function.name.as_str();
-            if names::is_half(known(name), mangles(language))
-                && let Some(full) = names::in_full(self.symbols, entry, known(name))
+            let plain = known(function.name.as_str());
+            if names::is_half(plain)
+                && let Some(full) = names::in_full(self.symbols, entry, plain)
             {
                 function.name = Name::new(full, NameMangling::Unknown, language);
             }
@@ -431,11 +431,6 @@ fn pieces(symbols: &ObjectSymbols, start: u64, end: u64) -> Vec<(u64, u64, Optio
         pieces.push((at, end, None));
     }
     pieces
-}
-
-/// Returns true if a language mangles the names of its functions. In C and assembly a plain name is all of it.
-fn mangles(language: Language) -> bool {
-    !matches!(language, Language::C | Language::ObjC)
 }
 
 /// A row of a line table: start, end, file and line.

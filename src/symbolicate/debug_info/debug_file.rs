@@ -280,7 +280,7 @@ impl DebugFile {
         let mut entry = found.entry;
         let outermost = found.frames.last_mut()?;
         let better = match entry {
-            Some(entry) if names::is_half(outermost.mangled.as_deref(), found.mangles) => {
+            Some(entry) if names::is_half(outermost.mangled.as_deref()) => {
                 let known = outermost.mangled.as_deref();
                 self.with_symbols(dwarf, entry, |symbols, names| {
                     let name = names::in_full(symbols, entry, known)?;

@@ -60,8 +60,6 @@ pub(crate) struct DwarfAnswer {
     pub frames: Vec<SourceFrame>,
     /// First address of the outermost function's range that holds the address.
     pub entry: Option<u64>,
-    /// True if the outermost function's language mangles names, so that a plain name is half of one.
-    pub mangles: bool,
 }
 
 impl Direct {
@@ -292,7 +290,7 @@ impl Addr2Line {
                 }
             }
         };
-        let (mut found, mut outermost, mut language) = (DwarfAnswer::default(), None, None);
+        let (mut found, mut outermost) = (DwarfAnswer::default(), None);
         let unit = match self.context.find_dwarf_and_unit(svma) {
             // An entry of a `.dwo` file is one of other sections.
             LookupResult::Output(Some(unit)) if unit.unit.dwo_id.is_none() => {
@@ -324,17 +322,9 @@ impl Addr2Line {
                 line: location.and_then(|location| location.line),
                 ..name.unwrap_or_default()
             });
-            outermost = frame.dw_die_offset.map(|at| (at, entry));
-            language = function.and_then(|function| function.language);
+            outermost = frame.dw_die_offset;
         }
-        let is_mangled =
-            |frame: &SourceFrame| frame.mangled.as_deref().is_some_and(names::is_mangled);
-        if !found.frames.last().is_some_and(is_mangled) {
-            let entry = outermost.and_then(|(_, entry)| entry);
-            let own = entry.and_then(|entry| self.names.language(entry));
-            found.mangles = mangles(own.or(language));
-        }
-        Some((found, outermost.map(|(at, _)| at)))
+        Some((found, outermost))
     }
 
     /// The line at an address, and nothing else.
@@ -410,18 +400,4 @@ impl Addr2Line {
 /// Returns true for the path of a file. A number that a bitcode build put in its place is one: the lines are real.
 fn is_stated(file: &&str) -> bool {
     !file.is_empty()
-}
-
-/// Returns true if a language mangles the names of its functions. In C and assembly a plain name is all of it.
-fn mangles(language: Option<gimli::DwLang>) -> bool {
-    use gimli::{DW_LANG_C, DW_LANG_C11, DW_LANG_C17, DW_LANG_C89, DW_LANG_C99, DW_LANG_ObjC};
-    let c = [
-        DW_LANG_C,
-        DW_LANG_C11,
-        DW_LANG_C17,
-        DW_LANG_C89,
-        DW_LANG_C99,
-    ];
-    let others = [DW_LANG_ObjC, gimli::DW_LANG_Mips_Assembler];
-    language.is_none_or(|language| !c.iter().chain(&others).any(|plain| *plain == language))
 }

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use super::symbols::ObjectSymbols;
 use crate::symbolicate::frame::{SourceFrame, bounded};
 use crate::symbolicate::names::demangle::{Mangling, agree, demangle};
+use crate::symbolicate::names::without_clones;
 
 /// Returns true if a name shows that it is mangled.
 pub(crate) fn is_mangled(name: &str) -> bool {
@@ -62,27 +63,27 @@ pub(crate) fn known(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty() && !name.starts_with("__hidden#"))
 }
 
-/// Returns true if a function has no name, or only a plain one although its language mangles names.
-pub(crate) fn is_half(name: Option<&str>, mangles: bool) -> bool {
-    name.is_none_or(|name| mangles && !is_mangled(name))
+/// Returns true if a function has no name, or a plain one: its symbol may say more.
+pub(crate) fn is_half(name: Option<&str>) -> bool {
+    name.is_none_or(|name| !is_mangled(name))
 }
 
 /// The full name of the function at a link-time address, of which debug information has but the plain one,
-/// or none: that of the symbol at its entry that agrees.
+/// or none: that of the symbol at its entry that agrees; else the plain one with what a compiler added to it, as in
+/// `pay.constprop.0`.
 pub(crate) fn in_full<'s>(
     symbols: &'s ObjectSymbols,
     entry: u64,
     plain: Option<&str>,
 ) -> Option<&'s str> {
-    // What a compiler adds to a plain name, as in `pay.constprop.0`, is no part of it.
+    let names = || symbols.names_at(entry);
     let agrees =
         |symbol: &&str| plain.is_none_or(|plain| is_mangled(symbol) && agree(symbol, plain));
-    let swift = |symbol: &&str| Mangling::of(symbol) == Some(Mangling::Swift);
-    let mut names = symbols.names_at(entry);
     // Line tables of Swift name a function `name.set` where its symbol says `Cart.name.setter`.
-    names
-        .find(agrees)
-        .or_else(|| symbols.names_at(entry).find(swift))
+    let swift = |symbol: &&str| Mangling::of(symbol) == Some(Mangling::Swift);
+    let clone = |symbol: &&str| Some(without_clones(symbol)) == plain;
+    let full = names().find(agrees).or_else(|| names().find(swift));
+    full.or_else(|| names().filter(clone).min_by_key(|name| name.len()))
 }
 
 #[cfg(test)]

@@ -97,13 +97,6 @@ impl<'a> ScopedNames<'a> {
         scopes * size_of::<Scope>() + self.units.len() * 1024 + self.known.len() * 128
     }
 
-    /// The language of the unit that has the function at an entry, which may be that of an inlined copy: linkers join units
-    /// of several languages into one.
-    pub(crate) fn language(&mut self, entry: Entry) -> Option<gimli::DwLang> {
-        let function = self.describe(entry)?;
-        self.unit(function.own.unit)?.language
-    }
-
     /// The name of the function at an entry, which may be that of an inlined copy; `None` where it has a linkage name, is
     /// not of C++, or where its entries say no more than its last part.
     pub(crate) fn of(&mut self, entry: Entry) -> Option<ScopedName> {

@@ -12,6 +12,7 @@ use crate::symbolicate::frame::{
     Awaiting, PhysicalFrame, SourceFrame, Stack, Symbolicated, image_file_name,
 };
 use crate::symbolicate::group::thread_in_question;
+use crate::symbolicate::names::without_clones;
 
 /// Gives each key of a table an index, in order of arrival.
 #[derive(Debug)]
@@ -173,15 +174,9 @@ pub(super) fn paused(stack: &Stack) -> Option<&str> {
         "pthread_cond_wait", "pthread_cond_timedwait", "clock_nanosleep",
     ];
     let name = each_of(stack.frames.first()?).find_map(|f| f.frame?.function.as_deref())?;
-    let bare = name
-        .split('@')
-        .next()
-        .unwrap_or(name)
-        .trim_start_matches('_');
-    let bare = bare
-        .strip_prefix("GI_")
-        .unwrap_or(bare)
-        .trim_start_matches('_');
+    let bare = without_clones(name).split('@').next().unwrap_or(name);
+    let bare = bare.trim_start_matches('_').trim_start_matches("GI_");
+    let bare = bare.trim_start_matches('_');
     WAITS.contains(&bare).then_some(name)
 }
 

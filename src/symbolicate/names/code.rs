@@ -49,13 +49,9 @@ pub(super) fn of_name(name: &str) -> (Code, bool) {
 }
 
 /// Functions of Swift's library that end the program, without labels.
+#[rustfmt::skip]
 const THROWS: [&str; 7] = [
-    "_assertionFailure",
-    "_fatalErrorMessage",
-    "_errorInMain",
-    "_unexpectedError",
-    "fatalError",
-    "preconditionFailure",
+    "_assertionFailure", "_fatalErrorMessage", "_errorInMain", "_unexpectedError", "fatalError", "preconditionFailure",
     "assertionFailure",
 ];
 
@@ -68,10 +64,8 @@ fn is_throw(function: &str) -> bool {
 
 fn of_summary(summary: Summary) -> Code {
     let is_language = |module: &String| LANGUAGE.contains(&module.as_str());
-    let is_library = summary
-        .module
-        .as_ref()
-        .is_none_or(|module| module == "Swift");
+    let module = summary.module.as_deref();
+    let is_library = module.is_none_or(|module| module == "Swift");
     match summary.function {
         Some(function) if is_library && is_throw(&function) => Code::SwiftThrow,
         Some(function)

@@ -12,7 +12,7 @@ use cpp_demangle::error::Error;
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 use swift_name::SwiftName;
 
-use super::plain::plain_name;
+use super::plain::{plain_name, without_clones};
 use crate::symbolicate::frame::{NAME_BYTES, bounded};
 
 /// The longest name that is demangled. C++'s are up to 20 KB.
@@ -49,13 +49,20 @@ impl Mangling {
 
 /// A mangled Rust, C++ or Swift name in its source form, any other as it is; cut at [`NAME_BYTES`].
 pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
+    // What compilers add to a name stays behind its source form.
+    let (front, marks) = name.split_at(without_clones(name).len());
+    let marks = Some(marks).filter(|marks| !marks.is_empty());
+    let marks = marks.map_or(String::new(), |marks| format!(" ({marks})"));
+    let marked = |text: String| text + &marks;
     let demangled = Mangling::of(name)
         .filter(|_| name.len() <= LONGEST_MANGLED)
         .and_then(|mangling| match mangling {
             Mangling::Swift => swift_name::simplified(name),
-            Mangling::Rust => rust(name),
-            Mangling::Itanium if name.contains("17h") => rust(name).or_else(|| cpp(name)),
-            Mangling::Itanium => cpp(name),
+            Mangling::Rust => rust(front).map(marked),
+            Mangling::Itanium if name.contains("17h") => {
+                rust(front).or_else(|| cpp(front)).map(marked)
+            }
+            Mangling::Itanium => cpp(front).map(marked),
         });
     match demangled {
         Some(text) if text.len() > NAME_BYTES => Cow::Owned(bounded(&text).into_owned()),

@@ -16,7 +16,7 @@ pub(crate) mod title;
 use std::sync::Arc;
 
 pub(crate) use code::{Code, ending, holder_of_closure};
-pub(crate) use plain::plain_name;
+pub(crate) use plain::{plain_name, without_clones};
 
 use super::frame::{Owner, SourceFrame};
 use super::kept::KnownTexts;

@@ -73,7 +73,7 @@ fn kotlin(name: &str) -> Option<String> {
 }
 
 /// `foo.llvm.123`, `foo.isra.0.cold`, `foo.1`, `foo [clone .part.0]`, `foo() (.llvm.123)`.
-pub(super) fn without_clones(name: &str) -> &str {
+pub(crate) fn without_clones(name: &str) -> &str {
     #[rustfmt::skip]
     const MARKS: [&str; 22] = [
         "llvm", "cold", "hot", "warm", "unlikely", "isra", "part", "constprop", "lto_priv",

@@ -16,6 +16,17 @@ fn names_in_their_source_form() {
             "core::fmt::Write::write_str",
         ),
         ("_RNvC6_123foo3bar", "123foo::bar"),
+        // As LLVM prints them.
+        ("_RNvC6_123foo3bar.llvm.98", "123foo::bar (.llvm.98)"),
+        (
+            "_ZN3foo3barEv.constprop.0.cold",
+            "foo::bar() (.constprop.0.cold)",
+        ),
+        (
+            "_ZN3foo3bar17h0123456789abcdefE.llvm.5",
+            "foo::bar (.llvm.5)",
+        ),
+        ("work.isra.0", "work.isra.0"),
         ("$s4main3fooyyF", "foo()"),
         ("_TtC4main3App", "App"),
         ("_TF4main3fooFT_T_", "_TF4main3fooFT_T_"),

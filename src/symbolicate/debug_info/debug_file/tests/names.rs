@@ -43,7 +43,7 @@ fn outermost(path: &str) -> impl Fn(u64) -> [Option<String>; 2] {
 /// Link-time optimization clones functions, gives the clones symbols of their own, and has their entries refer to those of
 /// other units, in other languages.
 #[test]
-fn a_clone_has_the_name_of_its_function() {
+fn a_clone_has_the_name_of_its_symbol() {
     let first = "extern volatile int sink; int work(int n); int price(int n);
 __attribute__((noinline)) static int scaled(int n, int by) { sink = n; return n * by + sink; }
 int main(int c, char **v) { return scaled(c, 7) * scaled(c + 1, 7) + work(c) + price(c); }
@@ -73,12 +73,9 @@ extern \"C\" int price(int n) { return cost(n, 9) + cost(n + 2, 9) + cost(long(n
         let names = outermost(&path);
         let mut clones = 0;
         for (symbol, address) in functions(&path) {
-            let Some((plain, _)) = symbol.split_once(".constprop.") else {
-                continue;
-            };
-            if !plain.starts_with('_') {
-                let plain = Some(plain.to_owned());
-                assert_eq!(names(address), [plain.clone(), plain], "{version} {symbol}");
+            if symbol.contains(".constprop.") && !symbol.starts_with('_') {
+                let name = Some(symbol.clone());
+                assert_eq!(names(address), [name.clone(), name], "{version} {symbol}");
                 clones += 1;
             }
         }
