@@ -192,6 +192,12 @@ pub(super) fn about(thread: &Thread) -> impl Iterator<Item = String> {
     [main, thread.state.clone(), syscall].into_iter().flatten()
 }
 
+/// Returns true if a thread crashed; that of a stall, which recorders mark in the same way, did not.
+pub(super) fn has_crashed(report: &Report, thread: &Thread) -> bool {
+    let event = report.event.as_ref();
+    thread.crashed && event.is_none_or(|event| event.kind != EventKind::Stall)
+}
+
 /// The number of a thread: the report's own, where another recorder gave it one, else its place.
 pub(super) fn number(thread: &Thread, index: usize) -> String {
     let own = thread.extra.iter().find(|(key, _)| key == NUMBER);

@@ -164,7 +164,7 @@ fn contexts(report: &Report) -> Value {
         "device": { "model": head.device, "arch": head.arch, "memory_size": total, "free_memory": free },
         "app": { "app_name": head.app.name, "app_version": version, "app_build": build },
         "event": report.event, "stall_end": report.stall_end, "vitals": vitals,
-        "app_state": report.context, "loss": report.loss,
+        "app_state": report.context, "loss": report.loss, "report": head,
     })
 }
 

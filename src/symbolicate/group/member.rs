@@ -22,6 +22,8 @@ pub struct Member {
     pub(super) identity: Option<Identity>,
     /// The kind of event.
     pub kind: EventKind,
+    /// The kind in a word; of [`EventKind::Other`] the word that the report has for it.
+    pub word: String,
     /// The [`normalised`] stack, innermost first.
     pub stack: Vec<String>,
     /// The code by which the system ended the app, where there is one: `FRONTBOARD 0x8BADF00D`.
@@ -101,6 +103,7 @@ impl Member {
             key: key_of(kind, facts, &app_word(&head.app.name), &stack),
             identity: identity(report, !symbolicated.damage.is_empty()),
             kind,
+            word: event.map_or(kind.as_str(), |event| event.word()).to_owned(),
             stack,
             ended_by: ended_by.map(str::to_owned),
             place,
@@ -156,7 +159,7 @@ impl Member {
     /// The title of the report, and of its group.
     pub(crate) fn title(&self) -> TitleParts<'_> {
         TitleParts {
-            what: self.kind.as_str(),
+            what: &self.word,
             ended_by: self.ended_by.as_deref(),
             function: Some(self.stack.first().map_or("(no stack)", String::as_str)),
             place: self.place.as_deref(),
@@ -197,12 +200,10 @@ fn lasted(report: &Report) -> (Duration, bool) {
     if event.is_none_or(|event| event.kind != EventKind::Stall) {
         return (Duration::ZERO, false);
     }
+    let last = report.samples.iter().map(|sample| sample.at).max();
     match &report.stall_end {
         Some(end) => (end.duration, end.at_least),
-        None => {
-            let samples = report.samples.iter().map(|sample| sample.at);
-            (samples.max().unwrap_or_default(), true)
-        }
+        None => (last.unwrap_or_default(), true),
     }
 }
 

@@ -9,8 +9,8 @@ use super::stack::stack;
 use crate::report::model::{Report, Thread};
 use crate::symbolicate::format::Style;
 use crate::symbolicate::format::facts::{
-    about, app_state, duration, known_id, known_time, lasted, number, os_text, recorder,
-    signal_code, vitals, watched, words,
+    about, app_state, duration, has_crashed, known_id, known_time, lasted, number, os_text,
+    recorder, signal_code, vitals, watched, words,
 };
 use crate::symbolicate::format::findings::{kind_text, missing_lines};
 use crate::symbolicate::format::plain::escape;
@@ -52,7 +52,7 @@ pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Memb
     for (index, _) in in_order(of) {
         let (thread, frames) = (&report.threads[index], &of.threads[index]);
         let open = if about == Some(index) { " open" } else { "" };
-        let title = thread_title(index, thread);
+        let title = thread_title(report, index, thread);
         let _ = writeln!(page, "<details{open}><summary>{title}</summary>");
         stack(&mut page, style, of, frames, about == Some(index));
         cut(&mut page, thread.end_word());
@@ -161,12 +161,12 @@ pub(super) fn table<'a>(page: &mut String, facts: impl Iterator<Item = (&'a str,
     page.push_str("</dl>\n");
 }
 
-fn thread_title(index: usize, thread: &Thread) -> String {
+fn thread_title(report: &Report, index: usize, thread: &Thread) -> String {
     let mut title = format!("Thread {}", number(thread, index));
     if let Some(name) = thread.name.as_deref().filter(|name| !name.is_empty()) {
         let _ = write!(title, " <b>{}</b>", escape(name));
     }
-    let crashed = thread.crashed.then(|| "crashed".to_owned());
+    let crashed = has_crashed(report, thread).then(|| "crashed".to_owned());
     for tag in crashed.into_iter().chain(about(thread)) {
         let _ = write!(title, " <span class=\"tag\">{}</span>", escape(&tag));
     }

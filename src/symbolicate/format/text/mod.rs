@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::io;
 
 use super::facts::{
-    app_state, known_id, known_time, lasted, number, os_text, recorder, signal_code, vitals,
-    watched, words,
+    app_state, has_crashed, known_id, known_time, lasted, number, os_text, recorder, signal_code,
+    vitals, watched, words,
 };
 use super::file_names::FileNames;
 use super::findings::{blame_text, kind_text, missing_lines, to_blame};
@@ -238,17 +238,16 @@ impl TextPage<'_> {
 
     fn registers(&mut self) {
         let mut threads = self.report.threads.iter().enumerate();
-        let crashed = threads.find(|(_, of)| of.crashed && !of.registers.is_empty());
+        let crashed =
+            threads.find(|(_, of)| has_crashed(self.report, of) && !of.registers.is_empty());
         let Some((index, thread)) = crashed else {
             return;
         };
         let index = number(thread, index);
         self.line(&format!("Thread {index} crashed with thread state:"));
         for row in thread.registers.chunks(4) {
-            let row = row.iter();
-            let row: Vec<String> = row
-                .map(|(name, value)| format!("{:>6}: {value:#018x}", plain(name)))
-                .collect();
+            let text = |(name, value): &(String, u64)| format!("{:>6}: {value:#018x}", plain(name));
+            let row: Vec<String> = row.iter().map(text).collect();
             self.line(&row.join(" "));
         }
         self.line("");

@@ -9,7 +9,7 @@ use crate::report::limits;
 use crate::report::model::{EventKind, Found, Image, Thread};
 use crate::report::time::nanos;
 use crate::symbolicate::blame::{Blamed, Owner, each, each_of, handling, is_own, owner};
-use crate::symbolicate::format::facts::{about, count, duration, number};
+use crate::symbolicate::format::facts::{about, count, duration, has_crashed, number};
 use crate::symbolicate::format::plain;
 use crate::symbolicate::format::stacks::{chain_ends, heaviest, rows};
 use crate::symbolicate::frame::{Awaiting, PhysicalFrame, SourceFrame, Stack, image_file_name};
@@ -18,17 +18,14 @@ impl TextPage<'_> {
     pub(super) fn thread(&mut self, index: usize, thread: &Thread, stack: &Stack) {
         let number = number(thread, index);
         let about: Vec<String> = about(thread).collect();
-        let about = if about.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", about.join(", "))
-        };
+        let about = Some(about.join(", ")).filter(|about| !about.is_empty());
+        let about = about.map_or(String::new(), |about| format!(" ({about})"));
         let name = thread.name.as_deref().unwrap_or("");
         if !name.is_empty() || !about.is_empty() {
             let line = format!("Thread {number} name:  {name}{about}");
             self.line(&plain(line.trim_end()));
         }
-        let crashed = if thread.crashed { " Crashed" } else { "" };
+        let crashed = ["", " Crashed"][usize::from(has_crashed(self.report, thread))];
         let title = format!("Thread {number}{crashed}:");
         let title = self.style.paint(Paint::new().bold(), &title);
         self.line(&title);
