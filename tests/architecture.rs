@@ -248,7 +248,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("symbolicate/files", 2063),
     ("symbolicate/format", 4224),
     ("symbolicate/group", 626),
-    ("symbolicate/import", 5446),
+    ("symbolicate/import", 5182),
     ("symbolicate/names", 1029),
     ("trigger", 5102),
     ("unwind", 5),

@@ -746,7 +746,7 @@ fn a_diagnostic_without_its_list_is_as_in_its_list() {
         (
             "diskWriteExceptionDiagnostics",
             "writesCaused",
-            "disk_write",
+            "disk writes",
         ),
         ("appLaunchDiagnostics", "launchDuration", "stall"),
     ] {

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use wedjat::symbolicate::import;
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/imported/kinds")
 }
@@ -134,4 +136,60 @@ fn an_event_names_an_elf_file_by_either_id() {
         assert!(text.contains("sum + 7 (till.c:2)"), "{ids}: {text}");
         assert!(text.contains("main + 14 (till.c:5)"), "{ids}: {text}");
     }
+}
+
+/// The texts of a table: each begins with a line `%% ` and its columns.
+fn table(name: &str) -> Vec<(Vec<String>, String)> {
+    let text = std::fs::read_to_string(folder().with_file_name(name)).unwrap();
+    let rows = format!("\n{text}");
+    let rows = rows.split("\n%% ").skip(1).map(|row| {
+        let (columns, text) = row.split_once('\n').unwrap();
+        let columns = columns.split(" | ").map(str::to_owned).collect();
+        (columns, format!("{text}\n"))
+    });
+    rows.collect()
+}
+
+/// Columns: name, count of reports, kind, innermost function of the first report, and where the right answer is from.
+#[test]
+fn reports_are_read_in_each_dress() {
+    let rows = table("reports.txt");
+    assert!(rows.len() > 30, "{}", rows.len());
+    for (columns, text) in rows {
+        let [name, count, kind, first, _truth] = &columns[..] else {
+            panic!("{columns:?}");
+        };
+        let readings =
+            import::read(text.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(readings.len().to_string(), *count, "{name}");
+        let report = &readings[0].report;
+        assert_eq!(report.event.as_ref().unwrap().word(), kind, "{name}");
+        let thread = report.threads.iter().find(|thread| thread.crashed);
+        let frame = &thread.unwrap_or(&report.threads[0]).frames[0];
+        let found = frame.name.clone().unwrap_or(format!("{:#x}", frame.pc));
+        assert_eq!(found, *first, "{name}");
+    }
+}
+
+#[test]
+fn texts_of_other_products_are_no_reports() {
+    let rows = table("no-reports.txt");
+    assert!(rows.len() > 28, "{}", rows.len());
+    for (name, text) in rows {
+        assert_eq!(import::detect(text.as_bytes()), None, "{name:?}");
+        assert_eq!(
+            import::read(text.as_bytes()).unwrap_err(),
+            import::ImportError::Unknown,
+            "{name:?}"
+        );
+    }
+}
+
+/// Each row of the table of kinds says where its right answer is from; a section's heading may say it for its rows.
+#[test]
+fn each_row_has_a_source_of_the_truth() {
+    let text = std::fs::read_to_string(folder().join("expected.txt")).unwrap();
+    let headings = text.lines().filter(|line| line.starts_with("# "));
+    let without: Vec<&str> = headings.filter(|line| !line.contains("right: ")).collect();
+    assert_eq!(without, [""; 0]);
 }

@@ -80,9 +80,9 @@ fn parse_file(origin: &str, bytes: &[u8], all: &mut Vec<Parsed>) {
 fn parse_envelope(origin: &str, items: Vec<EnvelopeItem>, all: &mut Vec<Parsed>) {
     let is_report = |item: &EnvelopeItem| import::detect(item.payload).is_some();
     let (reports, others): (Vec<_>, Vec<_>) = items.into_iter().partition(is_report);
-    let names: Vec<String> = others.iter().map(EnvelopeItem::to_string).collect();
+    let names: Vec<String> = others.into_iter().map(|item| item.name).collect();
     let text = format!("{origin}: not read of the envelope: {}", names.join(", "));
-    match (reports.is_empty(), others.is_empty()) {
+    match (reports.is_empty(), names.is_empty()) {
         (true, _) => all.push(Parsed::unreadable(text)),
         (_, false) => all.push(Parsed::Message(Message::Warning(text))),
         _ => {}

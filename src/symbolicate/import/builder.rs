@@ -80,26 +80,42 @@ impl ReportBuilder {
         self.images.at(address)
     }
 
-    /// Returns the image that no list has, by the name in a frame, and the base where it has one.
-    pub fn unlisted_image(&mut self, name: &str, base: Option<u64>) -> u32 {
-        let base = base.unwrap_or(0);
-        let key = (name.to_owned(), base);
-        if let Some(known) = self.unlisted.get(&key) {
-            return *known;
+    /// Returns the image that no list has, by the name in a frame at `pc`, and the base; 0 for none. It ends where no frame
+    /// is beyond.
+    pub fn unlisted_image(&mut self, name: &str, base: u64, pc: u64) -> u32 {
+        let mut known = self.unlisted.range((name.to_owned(), base)..);
+        let is_it =
+            |((known, at), _): &(&(String, u64), &u32)| known == name && (base == 0 || *at == base);
+        if let Some(image) = known.next().filter(is_it).map(|(_, image)| *image) {
+            let known = self.report.images.get_mut(image as usize).into_iter();
+            known.filter(|image| image.base != 0).for_each(|image| {
+                image.size = image
+                    .size
+                    .max(pc.saturating_sub(image.base).saturating_add(1))
+            });
+            return image;
         }
         let image = self.image(Image {
             name: name.to_owned(),
             base,
+            size: if base == 0 {
+                0
+            } else {
+                (pc - base).saturating_add(1)
+            },
             ..Image::default()
         });
-        self.unlisted.insert(key, image);
+        self.unlisted.insert((name.to_owned(), base), image);
         image
     }
 
     /// The image that a list has at an index: those that frames alone name come after the lists.
     pub fn listed_image(&self, index: u32) -> Option<&Image> {
-        let listed = self.report.images.len().saturating_sub(self.unlisted.len());
-        self.report.images[..listed].get(index as usize)
+        self.report.images[..self.listed()].get(index as usize)
+    }
+
+    fn listed(&self) -> usize {
+        self.report.images.len().saturating_sub(self.unlisted.len())
     }
 
     /// The file of the program: the first image that is neither a library nor the system's.
@@ -125,8 +141,7 @@ impl ReportBuilder {
     /// Counts a frame of an image whose index no list has.
     pub fn missing_image(&mut self, index: u64) {
         if self.missing.is_none() {
-            let listed =
-                self.report.images.len() - self.unlisted.len().min(self.report.images.len());
+            let listed = self.listed();
             let message = format!(
                 "a frame is of image {index}, and the list has {listed}: its offset is kept, and no debug file of it can be found"
             );
@@ -228,7 +243,8 @@ impl ReportBuilder {
 
     /// The stall took so long, in nanoseconds.
     pub fn lasted(&mut self, nanoseconds: u64) {
-        self.ended(Duration::from_nanos(nanoseconds), "reported");
+        let how = ["reported", "killed"][usize::from(self.event().fatal)];
+        self.ended(Duration::from_nanos(nanoseconds), how);
     }
 
     fn ended(&mut self, duration: Duration, how: &str) {
@@ -241,7 +257,7 @@ impl ReportBuilder {
 
     /// The report; what was not understood goes into a section of the layout's name.
     pub fn finish(mut self, layout: Layout, left: JsonFields) -> Reading {
-        let event = self.event();
+        let event = self.report.event.get_or_insert_default();
         // Other recorders tell of such a stall when it is over.
         if event.kind == EventKind::Stall && !event.fatal && self.report.stall_end.is_none() {
             let last = self.report.samples.iter().map(|sample| sample.at).max();
@@ -250,16 +266,7 @@ impl ReportBuilder {
         if let Some(message) = self.missing.take() {
             self.damage(DamageKind::Section, 0, &message);
         }
-        let listed = self.report.images.len() - self.unlisted.len().min(self.report.images.len());
-        let is_said = matches!(
-            layout,
-            Layout::CrashText
-                | Layout::Swift
-                | Layout::Crashlytics
-                | Layout::FirstThrow
-                | Layout::Printed
-        );
-        if listed == 0 && !self.unlisted.is_empty() && !is_said {
+        if self.listed() == 0 && !self.unlisted.is_empty() && layout.has_images() {
             let message = "no list of images is in it: frames name theirs, and without ids no debug file can be told for certain";
             self.damage(DamageKind::Section, 0, message);
         }
@@ -304,6 +311,16 @@ pub(super) fn numbered(number: u64) -> (String, Value) {
     (NUMBER.into(), Value::Unsigned(number))
 }
 
+/// A thread that the report numbers; number 0 is the main thread.
+pub(super) fn numbered_thread(number: u64) -> Thread {
+    Thread {
+        id: number,
+        main: number == 0,
+        extra: vec![numbered(number)],
+        ..Thread::default()
+    }
+}
+
 /// A frame of which the address is known.
 pub(super) fn frame(pc: u64, image: Option<u32>, name: Option<String>) -> Frame {
     Frame {
@@ -326,6 +343,19 @@ pub(super) struct SampleNode {
     pub left: JsonFields,
     /// The first of its samples, where the report numbers them.
     pub first: Option<u64>,
+}
+
+impl SampleNode {
+    pub fn new(count: u64, frame: Frame, left: JsonFields) -> SampleNode {
+        SampleNode {
+            parent: None,
+            count,
+            frame,
+            image: None,
+            left,
+            first: None,
+        }
+    }
 }
 
 /// A tree of sampled stacks.

@@ -12,6 +12,7 @@ const DEPTH: usize = 2048;
 #[derive(Debug)]
 pub(super) struct Document {
     pub value: Value,
+    pub start: usize,
     /// The first byte after it.
     pub end: usize,
     /// Offset at which reading stopped early, and the reason.
@@ -25,53 +26,35 @@ pub(super) fn read(bytes: &[u8], start: usize) -> Option<Document> {
     let mut open: Vec<OpenContainer> = Vec::new();
     let mut damage = None;
     let mut top = None;
-    loop {
-        match reader.step(&mut open, &mut top) {
-            Ok(true) => break,
-            Ok(false) => {}
-            Err(what) => {
-                damage = Some((reader.at, what));
-                break;
-            }
+    while top.is_none() && damage.is_none() {
+        match reader.step(&mut open) {
+            Ok(whole) => top = whole,
+            Err(what) => damage = Some((reader.at, what)),
         }
     }
     // Containers that are still open are closed where reading stopped.
-    while let Some(container) = open.pop() {
-        let value = container.close();
+    while let Some((value, _)) = open.pop() {
         match open.last_mut() {
-            Some(outer) => outer.add(value),
+            Some(outer) => add(outer, value),
             None => top = Some(value),
         }
     }
     Some(Document {
         value: top?,
+        start,
         end: reader.at,
         damage,
     })
 }
 
-/// A container being read.
-enum OpenContainer {
-    Array(Vec<Value>),
-    Map(Vec<(Value, Value)>, Option<String>),
-}
+/// An array or an object being read, and the key of the next value.
+type OpenContainer = (Value, Option<String>);
 
-impl OpenContainer {
-    fn add(&mut self, value: Value) {
-        match self {
-            OpenContainer::Array(values) => values.push(value),
-            OpenContainer::Map(entries, key) => {
-                let key = key.take().unwrap_or_default();
-                entries.push((Value::Text(key), value));
-            }
-        }
-    }
-
-    fn close(self) -> Value {
-        match self {
-            OpenContainer::Array(values) => Value::Array(values),
-            OpenContainer::Map(entries, _) => Value::Map(entries),
-        }
+fn add((container, key): &mut OpenContainer, value: Value) {
+    match container {
+        Value::Map(entries) => entries.push((Value::Text(key.take().unwrap_or_default()), value)),
+        Value::Array(values) => values.push(value),
+        _ => {}
     }
 }
 
@@ -91,25 +74,21 @@ impl JsonReader<'_> {
         }
     }
 
-    /// Reads on by one value or bracket; `true` when the document is complete.
-    fn step(
-        &mut self,
-        open: &mut Vec<OpenContainer>,
-        top: &mut Option<Value>,
-    ) -> Result<bool, &'static str> {
+    /// Reads on by one value or bracket; returns the document when it is complete.
+    fn step(&mut self, open: &mut Vec<OpenContainer>) -> Result<Option<Value>, &'static str> {
         self.space();
         let c = self.peek().ok_or("it ends here")?;
-        let closes = match open.last() {
-            Some(OpenContainer::Array(_)) => c == b']',
-            Some(OpenContainer::Map(_, key)) => key.is_none() && c == b'}',
-            None => false,
+        let closing = match open.last() {
+            Some((Value::Array(_), _)) => Some(b']'),
+            Some((Value::Map(_), None)) => Some(b'}'),
+            _ => None,
         };
-        if closes {
+        if closing == Some(c) {
             self.at += 1;
-            let value = open.pop().map_or(Value::Nil, OpenContainer::close);
-            return self.put(value, open, top);
+            let (value, _) = open.pop().unwrap_or_default();
+            return self.put(value, open);
         }
-        if let Some(OpenContainer::Map(_, key @ None)) = open.last_mut() {
+        if let Some((Value::Map(_), key @ None)) = open.last_mut() {
             if c != b'"' {
                 return Err("there should be a key in quotation marks");
             }
@@ -119,7 +98,7 @@ impl JsonReader<'_> {
                 return Err("there should be a colon");
             }
             self.at += 1;
-            return Ok(false);
+            return Ok(None);
         }
         let value = match c {
             b'{' | b'[' => {
@@ -127,12 +106,17 @@ impl JsonReader<'_> {
                     return Err("it nests deeper than 2048 levels");
                 }
                 self.at += 1;
-                open.push(if c == b'{' {
-                    OpenContainer::Map(Vec::new(), None)
-                } else {
-                    OpenContainer::Array(Vec::new())
-                });
-                return Ok(false);
+                let is_map = c == b'{';
+                let array = Value::Array(Vec::new());
+                open.push((
+                    if is_map {
+                        Value::Map(Vec::new())
+                    } else {
+                        array
+                    },
+                    None,
+                ));
+                return Ok(None);
             }
             b'"' => Value::Text(self.text()?),
             b't' => self.word("true", Value::Bool(true))?,
@@ -141,32 +125,26 @@ impl JsonReader<'_> {
             b'-' | b'0'..=b'9' => self.number()?,
             _ => return Err("there should be a value"),
         };
-        self.put(value, open, top)
+        self.put(value, open)
     }
 
     fn put(
         &mut self,
         value: Value,
         open: &mut [OpenContainer],
-        top: &mut Option<Value>,
-    ) -> Result<bool, &'static str> {
+    ) -> Result<Option<Value>, &'static str> {
         let Some(outer) = open.last_mut() else {
-            *top = Some(value);
-            return Ok(true);
+            return Ok(Some(value));
         };
-        outer.add(value);
+        add(outer, value);
         self.space();
-        match (self.peek(), outer) {
-            (Some(b','), _) => {
-                self.at += 1;
-                Ok(false)
-            }
-            (Some(b']'), OpenContainer::Array(_)) | (Some(b'}'), OpenContainer::Map(..)) => {
-                Ok(false)
-            }
-            (None, _) => Err("it ends here"),
-            _ => Err("there should be a comma"),
+        match (self.peek(), &outer.0) {
+            (Some(b','), _) => self.at += 1,
+            (Some(b']'), Value::Array(_)) | (Some(b'}'), Value::Map(_)) => {}
+            (None, _) => return Err("it ends here"),
+            _ => return Err("there should be a comma"),
         }
+        Ok(None)
     }
 
     fn word(&mut self, word: &str, value: Value) -> Result<Value, &'static str> {

@@ -123,6 +123,18 @@ impl JsonFields {
         self.0.push((Value::Text(key.to_owned()), value));
     }
 
+    /// Adds fields.
+    pub fn extend<const N: usize>(&mut self, keys: [&str; N], values: Vec<Value>) {
+        for (key, value) in keys.into_iter().zip(values) {
+            self.push(key, value);
+        }
+    }
+
+    /// Adds the fields of another object.
+    pub fn extend_object(&mut self, other: JsonFields) {
+        self.0.extend(other.0);
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -164,9 +176,8 @@ fn first_at<T>(
     path: &str,
     read: &impl Fn(Value) -> Result<T, Value>,
 ) -> Option<T> {
-    let (key, below) = path
-        .split_once('.')
-        .map_or((path, None), |(key, below)| (key, Some(below)));
+    let parts = path.split_once('.');
+    let (key, below) = parts.map_or((path, None), |(key, below)| (key, Some(below)));
     let at = entries.iter().position(|(known, _)| is(known, key))?;
     if let Some(below) = below {
         let Value::Map(inner) = &mut entries[at].1 else {
@@ -196,6 +207,18 @@ pub(super) fn unsigned(value: &Value) -> Option<u64> {
         Value::Text(text) => super::values::number(text),
         _ => None,
     }
+}
+
+/// The texts of an array.
+pub(super) fn texts_of(value: Value) -> impl Iterator<Item = String> {
+    let values = match value {
+        Value::Array(values) => values,
+        _ => Vec::new(),
+    };
+    values.into_iter().filter_map(|value| match value {
+        Value::Text(text) => Some(text),
+        _ => None,
+    })
 }
 
 /// The value without what lies deeper than `depth` levels.

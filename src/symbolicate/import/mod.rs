@@ -14,7 +14,7 @@
 //! | `event_json` | JSON with `stacktrace` and its `frames`, in `exception` or `threads`; also in an envelope |
 //! | `plcrash` | the first seven bytes |
 //! | `crashlytics` | a line `# Crashlytics - …` |
-//! | `swift_backtrace` | `*** Signal N: Backtracing from`, `*** Program crashed:`, `Current stack trace:`, with a stack below |
+//! | `swift_backtrace` | `*** Signal N: Backtracing from`, `*** Program crashed:`, `Current stack trace:`, with a stack below; JSON of kind `crashReport` |
 //! | `core_dump` | `Stack trace of thread N:`, and below it `#0  0x… name (module + 0x…)` |
 //! | `first_throw` | `*** First throw call stack:`, and below it a parenthesis |
 //! | `printed_stack` | two lines in a row of `backtrace_symbols`, glog, absl, boost or Chromium |
@@ -45,10 +45,13 @@ use std::fmt;
 
 use memchr::memmem;
 
-use self::apple::{call_tree, crash_text, ips, metrickit, stackshot};
+use self::apple::{call_tree, crash_text, ips, metrickit};
+use self::builder::{ReportBuilder, SampleNode, SampleTree, frame, numbered_thread};
 pub(crate) use self::events::envelope::{EnvelopeItem, items as envelope_items};
 use self::events::{kscrash, plcrash, sentry};
-use self::json_fields::JsonFields;
+use self::json::Document;
+use self::json_fields::{JsonFields, texts_of, unsigned};
+use self::paths::{HeadPaths, ThreadPaths, joined, registers};
 use self::plain_text::{LineNumbers, plain_lines};
 use self::recognize::cut;
 use self::stacks::{core_dump, crashlytics, first_throw, printed};
@@ -92,6 +95,15 @@ impl Layout {
     fn is_page(self) -> bool {
         use Layout::{CrashText, Crashlytics, Sample, Spindump};
         matches!(self, CrashText | Crashlytics | Sample | Spindump)
+    }
+
+    /// Returns true if each report of the layout has a list of images.
+    fn has_images(self) -> bool {
+        use Layout::{Event, Ips, KsCrash, MetricKit, PlCrash, Sample, Spindump};
+        matches!(
+            self,
+            Event | Ips | KsCrash | MetricKit | PlCrash | Sample | Spindump
+        )
     }
 
     /// The word under which a report keeps what was not understood.
@@ -140,20 +152,21 @@ impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ImportError::Unknown => write!(f, "none of the known report layouts"),
-            ImportError::TooLong { bytes } => write!(
-                f,
-                "{bytes} bytes are more than a report has ({} at most)",
-                limits::REPORT_BYTES
-            ),
+            ImportError::TooLong { bytes } => {
+                let most = limits::REPORT_BYTES;
+                write!(f, "{bytes} bytes, but a report has {most} at most")
+            }
             ImportError::Nothing {
                 layout,
                 offset,
                 what,
-            } => write!(
-                f,
-                "it looks like a report of layout `{}`, but at byte {offset} {what}: nothing could be read of it",
-                layout.as_str()
-            ),
+            } => {
+                let layout = layout.as_str();
+                write!(
+                    f,
+                    "it looks like a report of layout `{layout}`, but at byte {offset} {what}: nothing could be read of it"
+                )
+            }
         }
     }
 }
@@ -169,25 +182,15 @@ impl std::error::Error for ImportError {}
 /// assert_eq!(detect(b"hello"), None);
 /// ```
 pub fn detect(bytes: &[u8]) -> Option<Layout> {
-    if bytes.starts_with(b"plcrash") {
+    if bytes.starts_with(PLCRASH) {
         return Some(Layout::PlCrash);
     }
     let text = without_mark(bytes);
-    match text.trim_ascii_start().first()? {
-        // An array of two, as each section of a report of our own is.
-        0x92 => None,
-        b'{' | b'[' => detect_json(text).or_else(|| detect_text(text)),
-        _ => detect_text(text),
-    }
-}
-
-/// The layout of the first report in a text.
-fn detect_text(text: &[u8]) -> Option<Layout> {
-    if text[..text.len().min(1 << 12)].contains(&0) {
-        return None;
-    }
-    let text = String::from_utf8_lossy(text);
-    Some(cut(&plain_lines(&text)).first()?.layout)
+    let json = first_report(text).map(|(layout, _)| layout);
+    json.or_else(|| {
+        let text = String::from_utf8_lossy(Some(text).filter(|text| is_text(text))?);
+        Some(cut(&plain_lines(&text)).first()?.layout)
+    })
 }
 
 /// Reads every report in `bytes`: one file may hold several, as an array or one after the other.
@@ -195,27 +198,65 @@ fn detect_text(text: &[u8]) -> Option<Layout> {
 /// # Errors
 /// If the layout is not a known one, or holds nothing.
 pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, ImportError> {
-    let layout = detect(bytes).ok_or(ImportError::Unknown)?;
     if bytes.len() > limits::REPORT_BYTES {
+        detect(bytes).ok_or(ImportError::Unknown)?;
         let bytes = bytes.len() as u64;
         return Err(ImportError::TooLong { bytes });
     }
     let text = without_mark(bytes);
-    let is_json = text.trim_ascii_start().starts_with(b"{") || detect_json(text).is_some();
-    let found = match layout {
-        Layout::PlCrash => plcrash::read(bytes).map(|reading| vec![reading]),
-        _ if is_json => read_json(bytes, text, layout),
-        _ => read_text(bytes, text, JsonFields::default()),
+    let (layout, found) = if bytes.starts_with(PLCRASH) {
+        (Layout::PlCrash, plcrash::read(bytes))
+    } else if let Some((layout, documents)) = first_report(text) {
+        (layout, read_json(bytes, text, layout, documents))
+    } else {
+        // Of texts the header of an `.ips` alone can be all that there is.
+        (Layout::Ips, read_text(bytes, text, JsonFields::default()))
     };
-    found.map_err(|(offset, what)| ImportError::Nothing {
+    let mut readings = found.map_err(|(offset, what)| ImportError::Nothing {
         layout,
         offset: (bytes.len() - text.len() + offset) as u64,
         what,
-    })
+    })?;
+    let left_out = readings.len().saturating_sub(REPORTS);
+    readings.truncate(REPORTS);
+    let last = readings.last_mut().ok_or(ImportError::Unknown)?;
+    if left_out > 0 {
+        let message = format!("a file has no more than {REPORTS} reports: the rest is left out");
+        last.damage.push(damage(0, DamageKind::Limit, message));
+    }
+    Ok(readings)
+}
+
+/// The first bytes of PLCrashReporter's reports.
+const PLCRASH: &[u8] = b"plcrash";
+
+/// Reports that are read of one file.
+const REPORTS: usize = 1 << 16;
+
+/// An offset in a text, and what is wrong there.
+type Fault = (usize, &'static str);
+
+fn damage(offset: usize, kind: DamageKind, message: String) -> Damage {
+    let offset = offset as u64;
+    Damage {
+        offset,
+        kind,
+        message,
+    }
+}
+
+/// Returns true for bytes that may be a text; an array of two is a section of a report of our own.
+fn is_text(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().first() != Some(&0x92)
+        && !bytes[..bytes.len().min(1 << 12)].contains(&0)
 }
 
 /// Reads the reports in `text`, a part of `file`; `header` is the line of JSON in front of the first.
-fn read_text(file: &[u8], text: &[u8], header: JsonFields) -> Result<Vec<Reading>, JsonFault> {
+fn read_text(file: &[u8], text: &[u8], header: JsonFields) -> Result<Vec<Reading>, Fault> {
+    let mut readings = Vec::new();
+    if !is_text(text) {
+        return Ok(readings);
+    }
     let start = text.as_ptr().addr().saturating_sub(file.as_ptr().addr());
     let before = file.get(..start).unwrap_or_default();
     let above = memchr::memchr_iter(b'\n', before).count();
@@ -223,7 +264,7 @@ fn read_text(file: &[u8], text: &[u8], header: JsonFields) -> Result<Vec<Reading
     let starts: Vec<usize> = std::iter::once(start).chain(ends).collect();
     let text = String::from_utf8_lossy(text);
     let lines = plain_lines(&text);
-    let (mut readings, mut header) = (Vec::new(), Some(header));
+    let mut header = Some(header);
     for part in cut(&lines) {
         let own = lines[part.from..part.to].join("\n");
         let above = above + part.from;
@@ -238,134 +279,108 @@ fn read_text(file: &[u8], text: &[u8], header: JsonFields) -> Result<Vec<Reading
             Layout::Printed => vec![printed::read(&own, &lines[..part.from])],
             Layout::Swift => swift::read(&own),
             // One that can't be read is refused if it is alone.
-            Layout::Ips => match read_json(own.as_bytes(), own.as_bytes(), part.layout) {
+            Layout::Ips => match read_json(own.as_bytes(), own.as_bytes(), part.layout, Vec::new())
+            {
                 Err(fault) if readings.is_empty() => return Err(fault),
                 found => found.unwrap_or_default(),
             },
             layout => vec![call_tree::read(&own, header, numbers, layout)],
         });
         if readings.len() > REPORTS {
-            readings.truncate(REPORTS);
-            too_many(&mut readings, 0);
             break;
         }
     }
-    let found = Some(readings).filter(|readings| !readings.is_empty());
-    found.ok_or((0, "there is no report"))
-}
-
-/// Says that the last report is not the last of its file.
-fn too_many(readings: &mut [Reading], offset: u64) {
-    let message = format!("a file has no more than {REPORTS} reports: the rest is left out");
-    let kind = DamageKind::Limit;
-    let last = readings.last_mut().into_iter();
-    last.for_each(|last| {
-        last.damage.push(Damage {
-            offset,
-            kind,
-            message: message.clone(),
-        })
-    });
-}
-
-/// Reports that are read of one file.
-const REPORTS: usize = 1 << 16;
-
-/// An offset in a text, and what is wrong there.
-type JsonFault = (usize, &'static str);
-
-/// Reads the text that `file` ends with: one document of JSON, or several, one after the other.
-fn read_json(file: &[u8], text: &[u8], layout: Layout) -> Result<Vec<Reading>, JsonFault> {
-    let (mut readings, mut damage, mut at) = (Vec::new(), Vec::new(), 0);
-    let mut note = |at: usize, kind, message: String| {
-        let offset = (file.len() - text.len() + at) as u64;
-        damage.push(Damage {
-            offset,
-            kind,
-            message,
-        });
-        damage.len() < limits::DAMAGES
-    };
-    let mut goes_on = true;
-    while goes_on && at < text.len() {
-        let (found, end, fault) = match read_document(file, text, at, layout) {
-            Ok(found) => found,
-            Err(fault) if readings.is_empty() => return Err(fault),
-            Err(fault) => (Vec::new(), at, Some(fault)),
-        };
-        if let Some((at, what)) = fault {
-            let kind = match what {
-                "it ends here" => DamageKind::Cut,
-                _ => DamageKind::Garbage,
-            };
-            let message = format!("the JSON can't be read on: {what}; all before is kept");
-            note(at, kind, message);
-            goes_on = false;
-        } else if found.is_empty() {
-            let message = "a JSON value that is no report is left out";
-            goes_on = note(at, DamageKind::Garbage, message.to_owned());
-        }
-        readings.extend(found);
-        if readings.len() > REPORTS {
-            readings.truncate(REPORTS);
-            let left_out =
-                format!("a file has no more than {REPORTS} reports: the rest is left out");
-            note(at, DamageKind::Limit, left_out);
-            goes_on = false;
-        }
-        at = text.len() - text[end..].trim_ascii_start().len();
-    }
-    let last: &mut Reading = readings.last_mut().ok_or((0, "there is no diagnostic"))?;
-    last.damage.extend(damage);
     Ok(readings)
 }
 
-/// Reads the reports of the document at `at`. Returns the first byte after it, and where it could not be read on.
+/// Reads the text that `file` ends with: one document of JSON, or several, one after the other. The first ones may have
+/// been parsed.
+fn read_json(
+    file: &[u8],
+    text: &[u8],
+    layout: Layout,
+    parsed: Vec<Document>,
+) -> Result<Vec<Reading>, Fault> {
+    let (mut readings, mut damages, mut at) = (Vec::new(), Vec::new(), 0);
+    let mut parsed = parsed.into_iter();
+    while at < text.len() && readings.len() <= REPORTS && damages.len() < limits::DAMAGES {
+        let document = parsed.next().or_else(|| json::read(text, at));
+        let read = document.ok_or((at, NO_JSON));
+        let read = read.and_then(|document| read_document(file, text, document, layout));
+        let (found, end, fault) = match read {
+            Err(fault) if readings.is_empty() => return Err(fault),
+            Err(fault) => (Vec::new(), text.len(), Some(fault)),
+            Ok(read) => read,
+        };
+        let start = file.len() - text.len();
+        if let Some((at, what)) = fault {
+            let kind = [DamageKind::Garbage, DamageKind::Cut][usize::from(what == "it ends here")];
+            let message = format!("the JSON can't be read on: {what}; all before is kept");
+            damages.push(damage(start + at, kind, message));
+        } else if found.is_empty() {
+            let message = "a JSON value that is no report is left out".to_owned();
+            damages.push(damage(start + at, DamageKind::Garbage, message));
+        }
+        readings.extend(found);
+        let rest = text[end..].trim_ascii_start();
+        at = if fault.is_some() {
+            text.len()
+        } else {
+            text.len() - rest.len()
+        };
+    }
+    let last: &mut Reading = readings.last_mut().ok_or((0, "there is no diagnostic"))?;
+    last.damage.extend(damages);
+    Ok(readings)
+}
+
+const NO_JSON: &str = "there is no JSON value";
+
+/// Reads the reports of a document. Returns the first byte after it, and where it could not be read on.
 fn read_document(
     file: &[u8],
     text: &[u8],
-    at: usize,
+    document: Document,
     layout: Layout,
-) -> Result<(Vec<Reading>, usize, Option<JsonFault>), JsonFault> {
-    const NO_JSON: &str = "there is no JSON value";
-    let first = json::read(text, at).ok_or((at, NO_JSON))?;
-    let (end, fault) = (first.end, first.damage);
+) -> Result<(Vec<Reading>, usize, Option<Fault>), Fault> {
+    let (end, fault) = (document.end, document.damage);
     // What is beside a report may be another, or something else; what was cut may have lost what it is known by.
-    let own = value_layout(&first.value).or(fault.map(|_| layout));
+    let own = value_layout(&document.value).or(fault.map(|_| layout));
     if own != Some(Layout::Ips) {
-        let readings = own.map_or(Vec::new(), |own| reports(first.value, own));
+        let readings = own.map_or(Vec::new(), |own| reports(document.value, own));
         return Ok((readings, end, fault));
     }
-    let header = JsonFields::of(first.value);
+    let header = JsonFields::of(document.value);
     // A body that someone cut the header off.
     if header.has("threads") {
         return Ok((vec![ips::read(header)], end, fault));
     }
     let rest = text.get(end..).unwrap_or_default();
     if let Some(what) = unread_kind(&header) {
-        return Err((at, what));
+        return Err((document.start, what));
     }
     let Some(after) = rest.trim_ascii_start().first() else {
-        let mut fields = JsonFields::default();
-        fields.keep("header", header);
+        let fields = JsonFields::one("header", header.into_raw());
         let ends = fault.or(Some((text.len(), "it ends here")));
         return Ok((vec![ips::read(fields)], end, ends));
     };
     if *after != b'{' {
         // Other kinds of `.ips` have text after the header.
         let len = next_header(rest).unwrap_or(rest.len());
-        let readings = read_text(file, &rest[..len], header);
-        let readings = readings.map_err(|_| (end, "there is no crash report"))?;
+        let readings = read_text(file, &rest[..len], header)?;
+        if readings.is_empty() {
+            return Err((end, "there is no crash report"));
+        }
         return Ok((readings, end + len, fault));
     }
     let body = json::read(text, end).ok_or((end, NO_JSON))?;
     let mut fields = JsonFields::of(body.value);
-    let is_hang = stackshot::is_hang(&fields);
+    let is_hang = ips::is_hang(&fields);
     if !is_hang && !fields.has("threads") && body.damage.is_none() {
         return Err((end, "there are no stacks"));
     }
     fields.keep("header", header);
-    let read = if is_hang { stackshot::read } else { ips::read };
+    let read = if is_hang { ips::read_hang } else { ips::read };
     Ok((vec![read(fields)], body.end, fault.or(body.damage)))
 }
 
@@ -395,34 +410,36 @@ fn unread_kind(header: &JsonFields) -> Option<&'static str> {
 
 /// The reports in a value: one, or those of an array, as apps collect them.
 fn reports(value: Value, layout: Layout) -> Vec<Reading> {
-    let one = |value| match (layout, JsonFields::of(value)) {
+    let one = |layout, value| match (layout, JsonFields::of(value)) {
         (Layout::MetricKit, payload) => metrickit::read(payload),
         (Layout::Ips, body) => vec![ips::read(body)],
         (Layout::KsCrash, report) => vec![kscrash::read(report)],
+        (Layout::Swift, backtrace) => vec![swift::read_json(backtrace, &[])],
         (_, event) => vec![sentry::read(event)],
     };
-    match value {
-        Value::Array(values) => {
-            let values = values.into_iter();
-            let maps = values.filter(|value| matches!(value, Value::Map(_)));
-            maps.flat_map(one).take(REPORTS + 1).collect()
-        }
-        value => one(value),
-    }
+    let Value::Array(values) = value else {
+        return one(layout, value);
+    };
+    let maps = values
+        .into_iter()
+        .filter(|value| matches!(value, Value::Map(_)));
+    let known = maps.filter_map(|value| Some((value_layout(&value)?, value)));
+    let all = known.flat_map(|(layout, value)| one(layout, value));
+    all.take(REPORTS + 1).collect()
 }
 
-/// The layout of the first document that is a report.
-fn detect_json(text: &[u8]) -> Option<Layout> {
-    if !text.trim_ascii_start().starts_with(b"{") && !text.trim_ascii_start().starts_with(b"[") {
-        return None;
-    }
-    let mut at = 0;
-    while let Some(found) = json::read(text, at) {
-        let layout = value_layout(&found.value);
-        if layout.is_some() || found.damage.is_some() || found.end <= at {
-            return layout;
+/// The documents that a text begins with, up to the first that is a report, and its layout.
+fn first_report(text: &[u8]) -> Option<(Layout, Vec<Document>)> {
+    let mut documents: Vec<Document> = Vec::new();
+    let is_json =
+        text.trim_ascii_start().starts_with(b"{") || text.trim_ascii_start().starts_with(b"[");
+    while is_json && documents.last().is_none_or(|last| last.damage.is_none()) {
+        let document = json::read(text, documents.last().map_or(0, |last| last.end))?;
+        let layout = value_layout(&document.value);
+        documents.push(document);
+        if let Some(layout) = layout {
+            return Some((layout, documents));
         }
-        at = found.end;
     }
     None
 }
@@ -441,6 +458,10 @@ fn value_layout(value: &Value) -> Option<Layout> {
     let is_list = |path: &str| matches!(get(path), Some(Value::Array(_)));
     if get("bug_type").is_some() || is_list("usedImages") && is_list("threads") {
         return Some(Layout::Ips);
+    }
+    if matches!(get("kind"), Some(Value::Text(kind)) if kind == "crashReport") && is_list("threads")
+    {
+        return Some(Layout::Swift);
     }
     if metrickit::has_tree(&get) {
         return Some(Layout::MetricKit);

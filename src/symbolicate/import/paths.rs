@@ -4,7 +4,7 @@ use super::builder::{ReportBuilder, frame, numbered};
 use super::json_fields::{JsonFields, keep_frames, unsigned};
 use super::values;
 use crate::report::time::wall;
-use crate::report::{EventKind, Image, MemoryUse, Signal, Thread, Value};
+use crate::report::{EventKind, Frame, Image, MemoryUse, Signal, Thread, Value};
 use crate::symbolicate::keys::SYMBOL_OFFSET;
 use crate::symbolicate::names::symbol_text as names;
 
@@ -36,7 +36,6 @@ impl HeadPaths {
 }
 
 /// Paths of what a thread has.
-#[derive(Default)]
 pub(super) struct ThreadPaths {
     pub id: &'static str,
     pub name: &'static str,
@@ -48,8 +47,15 @@ pub(super) struct ThreadPaths {
     pub is_numbered: bool,
 }
 
+impl ThreadPaths {
+    #[rustfmt::skip]
+    pub const NONE: ThreadPaths = ThreadPaths {
+        id: "", name: "", crashed: "", registers: &[], frames: "", is_numbered: false,
+    };
+}
+
 /// Name of what is no image: the offsets of its frames are addresses.
-pub(super) const ABSOLUTE: &str = "[absolute addresses]";
+const ABSOLUTE: &str = "[absolute addresses]";
 
 impl ReportBuilder {
     /// Takes out what a head has.
@@ -78,22 +84,15 @@ impl ReportBuilder {
         }
     }
 
-    /// Adds images.
-    pub fn images(&mut self, images: Vec<Value>) {
-        self.images_with(images, Vec::new());
-    }
-
     /// Adds images, of which `more` has the rest of each: those that are lists of id and base have no names.
-    pub fn images_with(&mut self, images: Vec<Value>, more: Vec<Value>) {
+    pub fn images(&mut self, images: Vec<Value>, more: Vec<Value>) {
         let mut more = more.into_iter();
         for image in images {
             let rest = more.next();
             let fields = match image {
                 Value::Array(parts) => {
                     let mut fields = JsonFields::of(rest.unwrap_or_default());
-                    for (key, part) in ["uuid", "base", "source"].into_iter().zip(parts) {
-                        fields.push(key, part);
-                    }
+                    fields.extend(["uuid", "base", "source"], parts);
                     fields
                 }
                 image => JsonFields::of(image),
@@ -116,27 +115,33 @@ impl ReportBuilder {
         }
         let frames = fields.list(paths.frames);
         thread.extra = fields.into_extra();
-        thread
-            .extra
-            .extend(paths.is_numbered.then(|| numbered(thread.id)));
+        let number = paths.is_numbered.then(|| numbered(thread.id));
+        thread.extra.extend(number);
         self.put_frames(&mut thread, frames);
         thread
     }
 
-    /// Adds frames to a thread, innermost first.
+    /// Adds frames to a thread, innermost first. Functions that were inlined are marked so, or have the address of the
+    /// function that they were inlined into.
     pub fn put_frames(&mut self, thread: &mut Thread, frames: impl IntoIterator<Item = Value>) {
-        let mut left = Vec::new();
+        let mut left: Vec<(usize, JsonFields)> = Vec::new();
         for value in frames {
             let mut fields = match value {
                 // The same as a pair.
                 Value::Array(pair) => {
-                    let keys = ["imageIndex", "imageOffset"].map(|key| Value::Text(key.into()));
-                    JsonFields::of(Value::Map(keys.into_iter().zip(pair).collect()))
+                    let mut fields = JsonFields::default();
+                    fields.extend(["imageIndex", "imageOffset"], pair);
+                    fields
                 }
                 value => JsonFields::of(value),
             };
-            let symbol = fields.text("symbol|symbol_name|function|method");
+            place_of_source(&mut fields);
+            let symbol = fields.text("symbol.name|symbol|symbol_name|function|method");
             let (pc, image) = self.place(&mut fields);
+            if image.is_some() {
+                fields.take("image");
+                fields.take("object_addr");
+            }
             let offset = symbol_offset(&mut fields, pc);
             let symbol = symbol.unwrap_or_default();
             if let Some(message) = names::trap_message(&symbol) {
@@ -144,21 +149,28 @@ impl ReportBuilder {
             }
             let name = names::function(&symbol, offset).map(str::to_owned);
             // Apple repeats the address for the functions inlined there, which stand before the function itself.
-            let inline = fields.bool("inline|inlined") == Some(true);
-            if inline && name.is_none() {
+            if fields.bool("inline|inlined") == Some(true) {
+                if let Some(name) = name {
+                    fields.keep("inlined", JsonFields::one("symbol", Value::Text(name)));
+                    left.push((thread.frames.len(), fields));
+                }
                 continue;
             }
-            if !inline && name.is_none() && !symbol.is_empty() {
+            if name.is_none() && !symbol.is_empty() {
                 fields.push("unused_symbol", Value::Text(symbol));
             }
-            if inline {
-                let name = name.map_or(Value::Nil, Value::Text);
-                fields.keep("inlined", JsonFields::one("symbol", name));
-            } else {
-                thread.frames.push(frame(pc, image, name));
+            // The second frame may return to where the first one is; a function that calls itself repeats its name, too.
+            let may_repeat = pc != 0 && name.is_some() && thread.frames.len() > 1;
+            let is_repeated = |last: &mut Frame| {
+                may_repeat && last.pc == pc && last.name.is_some() && last.name != name
+            };
+            if let Some(last) = thread.frames.pop_if(is_repeated)
+                && let (Some(name), Some((_, fields))) = (last.name, left.last_mut())
+            {
+                fields.keep("inlined", JsonFields::one("symbol", Value::Text(name)));
             }
-            let at = thread.frames.len().saturating_sub(usize::from(!inline));
-            left.push((at, fields));
+            left.push((thread.frames.len(), fields));
+            thread.frames.push(frame(pc, image, name));
         }
         keep_frames(thread, left);
     }
@@ -176,40 +188,27 @@ impl ReportBuilder {
     /// The address of a frame, and the index of its image: by an index and an offset, else by the address and the name
     /// of the image.
     fn place(&mut self, fields: &mut JsonFields) -> (u64, Option<u32>) {
-        let address = fields.unsigned("instruction_addr|frameAddress");
+        let address = fields.unsigned("instruction_addr|frameAddress|address");
         // `rel:0`: from the base of the first image.
-        let mode = fields
-            .peek("addr_mode")
-            .and_then(|mode| mode.strip_prefix("rel:"));
-        let relative = mode.and_then(|index| index.parse::<u64>().ok());
-        let index = match relative {
-            Some(index) => Some(index),
-            None if address.is_some() => None,
-            None => fields.unsigned("imageIndex"),
-        };
+        let mode = fields.peek("addr_mode").unwrap_or("");
+        let relative = mode.strip_prefix("rel:");
+        let relative = relative.and_then(|index| index.parse().ok());
+        let of_pair = || fields.unsigned("imageIndex").filter(|_| address.is_none());
+        let index = relative.or_else(of_pair);
+        let offset = address.or_else(|| fields.unsigned("imageOffset"));
+        let offset = offset.unwrap_or(0);
         let Some(index) = index else {
-            let pc = address
-                .or_else(|| fields.unsigned("imageOffset"))
-                .unwrap_or(0);
-            let mut plain = frame(pc, None, None);
+            let mut plain = frame(offset, None, None);
             self.without_signature(&mut plain);
-            return match plain.image {
-                Some(image) => (plain.pc, Some(image)),
-                None => (pc, self.named_image(fields, pc)),
-            };
-        };
-        let offset = match address {
-            Some(offset) => offset,
-            None => fields.unsigned("imageOffset").unwrap_or(0),
+            let image = plain.image.or_else(|| self.named_image(fields, offset));
+            return (plain.pc, image);
         };
         let known = u32::try_from(index).ok();
         let image = known.and_then(|index| self.listed_image(index));
         let Some(image) = image else {
             self.missing_image(index);
-            return (
-                offset,
-                Some(self.unlisted_image(&format!("[image {index}]"), None)),
-            );
+            let image = self.unlisted_image(&format!("[image {index}]"), 0, 0);
+            return (offset, Some(image));
         };
         // Made-up images stand for addresses in none.
         let is_made_up = image.base == 0 && image.id.is_empty();
@@ -219,20 +218,17 @@ impl ReportBuilder {
 
     /// The image that lies at an address; else, that which the frame names.
     fn named_image(&mut self, fields: &JsonFields, pc: u64) -> Option<u32> {
-        if let Some(image) = self
-            .image_at(pc.saturating_sub(1))
-            .or_else(|| self.image_at(pc))
-        {
+        let known = self.image_at(pc.saturating_sub(1));
+        if let Some(image) = known.or_else(|| self.image_at(pc)) {
             return Some(image);
         }
         const NAMES: [&str; 4] = ["object_name", "package", "machoFile", "image"];
         let name = NAMES.iter().find_map(|key| fields.peek(key))?;
         const BASES: [&str; 3] = ["object_addr", "image_addr", "machoLoadAddress"];
         let base = BASES.iter().find_map(|key| unsigned(fields.get(key)?));
-        let base = base.filter(|base| *base != 0 && *base <= pc);
+        let base = base.filter(|base| *base <= pc).unwrap_or(0);
         names::function(name, None)?;
-        let name = name.to_owned();
-        Some(self.unlisted_image(&name, base))
+        Some(self.unlisted_image(name, base, pc))
     }
 
     /// Sets the signal of the event by what is known of it: its number, its name, the Mach exception that it was.
@@ -242,7 +238,7 @@ impl ReportBuilder {
         name: Option<String>,
         exception: Option<&str>,
     ) -> Option<&mut Signal> {
-        let known = number.and_then(values::signal_name);
+        let known = number.and_then(|number| values::signal_name(number, false));
         let known = known.or_else(|| values::signal_of_exception(exception?));
         let name = name.or(known.map(str::to_owned))?;
         let number = number.unwrap_or_else(|| values::signal_number(&name));
@@ -263,32 +259,46 @@ pub(super) fn joined(version: Option<String>, build: Option<String>) -> String {
     }
 }
 
+/// Puts file, line and column where `recorded.rs` finds them.
+fn place_of_source(fields: &mut JsonFields) {
+    for (paths, key) in [
+        ("abs_path|filename|sourceLocation.file", "sourceFile"),
+        ("lineno|sourceLocation.line", "sourceLine"),
+        ("sourceLocation.column", "column"),
+    ] {
+        if let Some(value) = fields.take(paths) {
+            fields.push(key, value);
+        }
+    }
+}
+
 /// Bytes from the symbol of a frame to its address; kept for `recorded.rs`.
 fn symbol_offset(fields: &mut JsonFields, pc: u64) -> Option<u64> {
-    const OFFSET: &str = SYMBOL_OFFSET;
-    if let Some(offset) = fields.get(OFFSET) {
+    if let Some(offset) = fields.get(SYMBOL_OFFSET) {
         return unsigned(offset);
     }
-    const ADDRESSES: [&str; 3] = ["symbol_addr", "symbolAddress", "offset"];
-    let offset = ADDRESSES.iter().find_map(|key| {
-        let value = unsigned(fields.get(key)?)?;
-        match *key {
-            "offset" => Some(value),
-            _ => pc.checked_sub(value).filter(|_| value != 0),
-        }
-    })?;
-    fields.push(OFFSET, Value::Unsigned(offset));
+    let address = |key: &str| unsigned(fields.get(key)?).filter(|address| *address != 0);
+    let addresses = ["symbol_addr", "symbolAddress", "symbol.address"].into_iter();
+    let mut offsets = addresses.filter_map(|key| pc.checked_sub(address(key)?));
+    let offset = offsets.next().or_else(|| unsigned(fields.get("offset")?))?;
+    fields.push(SYMBOL_OFFSET, Value::Unsigned(offset));
     Some(offset)
 }
 
 fn image_of(mut fields: JsonFields) -> Image {
-    let path = fields.text("path");
-    let name = fields.text("name|code_file");
-    let cpu = fields.unsigned("cpu_type").unwrap_or(0);
-    let subtype = fields.unsigned("cpu_subtype").unwrap_or(0);
-    let arch = values::mach_arch(cpu, subtype).map(str::to_owned);
+    // Those of stackshots have no names; but some are the system's.
+    let source = match fields.peek("source") {
+        Some("S" | "C") => "[shared cache]",
+        Some("K") => "[kernel]",
+        Some("A") => ABSOLUTE,
+        _ => "",
+    };
+    let name = fields.text("path").or(fields.text("name|code_file"));
+    let cpu = fields.unsigned("cpu_type|code_type.cpu_type").unwrap_or(0);
+    let subtype = fields.unsigned("cpu_subtype|code_type.cpu_subtype");
+    let arch = values::mach_arch(cpu, subtype.unwrap_or(0)).map(str::to_owned);
     Image {
-        name: path.or(name).unwrap_or_default(),
+        name: name.unwrap_or_else(|| source.to_owned()),
         id: id_of(&mut fields),
         base: fields.unsigned("base|image_addr").unwrap_or(0),
         stated: fields.unsigned("image_vmaddr").unwrap_or(0),
@@ -302,9 +312,8 @@ fn image_of(mut fields: JsonFields) -> Image {
 /// The UUID or build id of an image. Of an ELF file `code_id` is the build id, and `debug_id` its front as a GUID: the
 /// first three numbers of it have their bytes turned round.
 fn id_of(fields: &mut JsonFields) -> Vec<u8> {
-    let is_elf = fields
-        .peek("type")
-        .is_some_and(|kind| kind.eq_ignore_ascii_case("elf"));
+    let kind = fields.peek("type");
+    let is_elf = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("elf"));
     if !is_elf {
         return values::id(&fields.text("uuid|debug_id|code_id").unwrap_or_default());
     }

@@ -43,10 +43,8 @@ impl LineNumbers<'_> {
     /// The number in the file of a line of the report, and where it begins there. The first line's number is 1.
     pub fn place(&self, number: usize) -> (usize, usize) {
         let start = self.starts.get(number - 1).or(self.starts.last());
-        (
-            self.above.saturating_add(number),
-            start.copied().unwrap_or(0),
-        )
+        let start = start.copied().unwrap_or(0);
+        (self.above.saturating_add(number), start)
     }
 }
 

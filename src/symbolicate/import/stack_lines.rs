@@ -30,7 +30,8 @@ impl<'a> Line<'a> {
 
     /// The same under the keys by which frames are read.
     pub fn fields(self) -> JsonFields {
-        let offset = self.offset.filter(|_| self.name().is_some());
+        let symbol = self.symbol.unwrap_or("");
+        let offset = self.offset.filter(|_| !symbol.is_empty());
         let mut fields = self.source;
         let numbers = [
             ("instruction_addr", Some(self.pc)),
@@ -38,11 +39,14 @@ impl<'a> Line<'a> {
             (SYMBOL_OFFSET, offset),
         ];
         for (key, number) in numbers {
-            number
-                .into_iter()
-                .for_each(|number| fields.push(key, Value::Unsigned(number)));
+            if let Some(number) = number {
+                fields.push(key, Value::Unsigned(number));
+            }
         }
-        for (key, text) in [("image", self.image), ("symbol", self.symbol.unwrap_or(""))] {
+        if self.inlined {
+            fields.push("inlined", Value::Bool(true));
+        }
+        for (key, text) in [("image", self.image), ("symbol", symbol)] {
             if !text.is_empty() {
                 fields.push(key, Value::Text(text.to_owned()));
             }
@@ -61,21 +65,18 @@ pub(super) fn stack_line(line: &str) -> Option<Line<'_>> {
     let (at, word) = address_column(rest)?;
     let pc = values::address(word)?;
     let what = rest[at + word.len()..].trim();
-    let inlined = what
-        .strip_suffix("[inlined]")
-        .or(what.strip_prefix("[inlined]"));
+    let inlined = what.strip_suffix("[inlined]");
+    let inlined = inlined.or(what.strip_prefix("[inlined]"));
     let what = inlined.unwrap_or(what).trim();
     let (_, last) = what.rsplit_once(" (").unwrap_or_default();
     let image = image_name(&rest[..at]);
-    let what = placed_symbol(what, pc, image);
+    let placed = placed_symbol(what, pc, image);
     Some(Line {
         image,
         pc,
-        base: what.base,
-        symbol: what.symbol.filter(|symbol| !symbol.is_empty()),
-        offset: what.offset,
         source: source(last.trim_end_matches(')')),
         inlined: inlined.is_some(),
+        ..placed
     })
 }
 
@@ -87,9 +88,8 @@ fn address_column(rest: &str) -> Option<(usize, &str)> {
         let front = &rest[..*at];
         front.ends_with('\t') || front.ends_with("  ")
     };
-    addresses()
-        .find(is_behind_gap)
-        .or_else(|| addresses().next())
+    let found = addresses().find(is_behind_gap);
+    found.or_else(|| addresses().next())
 }
 
 /// The image of a line, without the mark of suspects and without the processor.
@@ -103,16 +103,8 @@ fn image_name(text: &str) -> &str {
     }
 }
 
-/// Base, symbol and offset after an address.
-#[derive(Default)]
-struct PlacedSymbol<'a> {
-    base: Option<u64>,
-    symbol: Option<&'a str>,
-    offset: Option<u64>,
-}
-
-/// Reads `main + 12 (main.c:3)`, `0x102230000 + 25788`, and the latter with a symbol beside it.
-fn placed_symbol<'a>(what: &'a str, pc: u64, image: &str) -> PlacedSymbol<'a> {
+/// Base, symbol and offset after an address: `main + 12 (main.c:3)`, `0x102230000 + 25788`, and the latter with a symbol beside it.
+fn placed_symbol<'a>(what: &'a str, pc: u64, image: &str) -> Line<'a> {
     let first = what.split(' ').next().unwrap_or("");
     let Some(base) = values::number(first).filter(|_| is_address(first)) else {
         return symbol_alone(what, pc, image);
@@ -125,42 +117,41 @@ fn placed_symbol<'a>(what: &'a str, pc: u64, image: &str) -> PlacedSymbol<'a> {
         _ => (what, ""),
     };
     // Told apart from the offset by which of them yields the address.
-    let offset = numbers
-        .split_once(" + ")
-        .and_then(|(_, offset)| values::number(offset));
+    let offset = numbers.split_once(" + ");
+    let offset = offset.and_then(|(_, offset)| values::number(offset));
     let is_base = base <= pc && base.wrapping_add(offset.unwrap_or(0)) == pc;
     let (symbol, offset) = match remark.rsplit_once(" + ") {
         Some((symbol, offset)) => (symbol, values::number(offset)),
         None => (remark, None),
     };
-    PlacedSymbol {
+    Line {
         base: is_base.then_some(base),
         symbol: Some(symbol.trim()),
         offset,
+        ..Line::default()
     }
 }
 
-fn symbol_alone<'a>(what: &'a str, pc: u64, image: &str) -> PlacedSymbol<'a> {
+fn symbol_alone<'a>(what: &'a str, pc: u64, image: &str) -> Line<'a> {
     let (symbol, offset) = match what.rsplit_once(" + ") {
         // The name of a source file may follow the offset.
         Some((symbol, tail)) => {
-            let offset = tail.split_whitespace().next().and_then(values::number);
-            (symbol.trim(), offset)
+            let word = tail.split_whitespace().next();
+            (symbol, word.and_then(values::number))
         }
-        None => {
-            let bare = what.rsplit_once(" (").map_or(what, |(name, _)| name);
-            (bare.trim(), None)
-        }
+        None => (what.rsplit_once(" (").map_or(what, |(name, _)| name), None),
     };
+    let symbol = symbol.trim();
     let symbol = symbol.split(" (in ").next().unwrap_or(symbol).trim_end();
     // Where no symbol is known, some write the image's own name or header, and the offset in the image.
     let base = offset.and_then(|offset| pc.checked_sub(offset));
     let is_images = symbol == image || names::function(symbol, None).is_none();
     let base = base.filter(|base| is_images && *base != 0 && base.is_multiple_of(PAGE));
-    PlacedSymbol {
+    Line {
         base,
         symbol: base.is_none().then_some(symbol),
         offset,
+        ..Line::default()
     }
 }
 
@@ -172,18 +163,27 @@ const ARCHS: [&str; 9] = [
 /// Images begin on pages.
 const PAGE: u64 = 0x1000;
 
-/// `till.c:14`, under the keys by which `recorded.rs` finds them; nothing of any other text.
+/// `till.c:14`, `Till.swift:14:3`, under the keys by which `recorded.rs` finds them; nothing of any other text, nor of a
+/// file that the compiler made up.
 pub(super) fn source(text: &str) -> JsonFields {
-    let mut fields = JsonFields::default();
-    if let Some((file, line)) = text.trim().rsplit_once(':')
-        && let Ok(line) = line.parse()
-        && names::function(file, None).is_some()
+    let (mut fields, mut file, mut numbers) = (JsonFields::default(), text.trim(), Vec::new());
+    while numbers.len() < 2
+        && let Some((front, last)) = file.rsplit_once(':')
+        && let Ok(number) = last.parse()
     {
+        numbers.insert(0, Value::Unsigned(number));
+        file = front;
+    }
+    let is_made_up = file.contains(MADE_UP) || numbers.first() == Some(&Value::Unsigned(0));
+    if !numbers.is_empty() && !is_made_up && names::function(file, None).is_some() {
         fields.push("sourceFile", Value::Text(file.to_owned()));
-        fields.push("sourceLine", Value::Unsigned(line));
+        fields.extend(["sourceLine", "column"], numbers);
     }
     fields
 }
+
+/// The file of code that the compiler made up.
+pub(super) const MADE_UP: &str = "<compiler-generated>";
 
 fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;

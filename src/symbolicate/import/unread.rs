@@ -7,15 +7,9 @@ use memchr::memmem;
 /// A product, by what its files have, and what to do with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OtherProduct {
-    name: &'static str,
-    advice: &'static str,
-}
-
-impl OtherProduct {
     /// `a minidump`.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
+    pub name: &'static str,
+    advice: &'static str,
 }
 
 impl fmt::Display for OtherProduct {
@@ -35,7 +29,7 @@ pub(crate) fn other_product(bytes: &[u8]) -> Option<OtherProduct> {
     const NAMED: &str = "it names its frames itself: read it as it is";
     // All marks of a row are there.
     #[rustfmt::skip]
-    const PRODUCTS: [(&[&[u8]], &str, &str); 20] = [
+    const PRODUCTS: [(&[&[u8]], &str, &str); 19] = [
         (&[b"*** *** *** ***", b"Build fingerprint:"], "a tombstone of Android", "symbolicate it with `ndk-stack`"),
         (&[b"----- pid ", b"Cmd line:"], "a trace of Android (ANR)", "symbolicate it with `ndk-stack`"),
         (&[b"==ERROR: "], "the report of a sanitizer", "set `symbolizer_path` for the sanitizer, or use `asan_symbolize.py`"),
@@ -54,7 +48,6 @@ pub(crate) fn other_product(bytes: &[u8]) -> Option<OtherProduct> {
         (&[b"panic(cpu ", b"aller 0x"], "the report of a kernel panic", "open it on the Mac or iPhone that it is of"),
         (&[b"\"stacktrace\"", b"\"errorClass\""], "an event of Bugsnag", ADDRESSES),
         (&[b"\"stacktrace\"", b"\"error_class\""], "an event of Bugsnag", ADDRESSES),
-        (&[b"\"crashReport\"", b"\"faultAddress\""], "a backtrace of Swift as JSON", "set `SWIFT_BACKTRACE=format=text`, which is read"),
         (&[b"\"panicString\""], "the report of a kernel panic", "open it on the Mac or iPhone that it is of"),
     ];
     // The first bytes, and where they are.

@@ -15,9 +15,8 @@ pub(super) fn number(text: &str) -> Option<u64> {
 pub(super) fn address(word: &str) -> Option<u64> {
     let is_bare = word.len() >= 16 && word.bytes().all(|c| c.is_ascii_hexdigit());
     let bare = Some(word).filter(|_| is_bare);
-    let digits = bare
-        .or(word.strip_prefix("0x"))
-        .or(word.strip_prefix("0X"))?;
+    let marked = word.strip_prefix("0x").or(word.strip_prefix("0X"));
+    let digits = bare.or(marked)?;
     u64::from_str_radix(digits, 16).ok()
 }
 
@@ -136,21 +135,14 @@ pub(super) fn signal_number(name: &str) -> u64 {
     found.map_or(0, |(number, _)| *number)
 }
 
-pub(super) fn signal_name(number: u64) -> Option<&'static str> {
-    let found = SIGNALS.iter().find(|(known, _)| *known == number);
-    found.map(|(_, name)| *name)
-}
-
-/// The signals of Linux that have other numbers there.
-#[rustfmt::skip]
-const LINUX_SIGNALS: [(u64, &str); 3] = [(7, "SIGBUS"), (10, "SIGUSR1"), (31, "SIGSYS")];
-
 /// The name of a signal on Linux, or on Darwin.
-pub(super) fn signal_name_of(number: u64, is_linux: bool) -> Option<&'static str> {
-    let found = LINUX_SIGNALS
-        .iter()
-        .find(|(known, _)| is_linux && *known == number);
-    found.map(|(_, name)| *name).or_else(|| signal_name(number))
+pub(super) fn signal_name(number: u64, is_linux: bool) -> Option<&'static str> {
+    match (is_linux, number) {
+        (true, 7) => Some("SIGBUS"),
+        (true, 10) => Some("SIGUSR1"),
+        (true, 31) => Some("SIGSYS"),
+        _ => Some(SIGNALS.iter().find(|(known, _)| *known == number)?.1),
+    }
 }
 
 /// The number of the signal that Swift's backtraces describe so.
@@ -163,10 +155,8 @@ pub(super) fn signal_described(text: &str, is_linux: bool) -> Option<u64> {
         ("abort", 6), ("bus error", bus), ("floating point", 8), ("arithmetic", 8), ("bad pointer", 11),
         ("segmentation", 11), ("quit", 3),
     ];
-    words
-        .iter()
-        .find(|(word, _)| text.contains(word))
-        .map(|(_, number)| *number)
+    let mut words = words.iter();
+    Some(words.find(|(word, _)| text.contains(word))?.1)
 }
 
 /// The Mach exceptions (`mach/exception_types.h`).

@@ -55,12 +55,12 @@ use super::tree_lines::{
     counted, looks_like_a_node, sample_node, sample_thread, spindump_node, spindump_thread,
     waits_for,
 };
-use crate::report::{EventKind, Reading, Thread, Value};
-use crate::symbolicate::import::builder::{ReportBuilder, SampleNode, SampleTree};
-use crate::symbolicate::import::json_fields::JsonFields;
+use crate::report::{EventKind, Image, Reading, Thread, Value};
 use crate::symbolicate::import::plain_text::{Line, LineNumbers, Sign};
 use crate::symbolicate::import::stack_lines::image_line;
-use crate::symbolicate::import::{Layout, values};
+use crate::symbolicate::import::{
+    JsonFields, Layout, ReportBuilder, SampleNode, SampleTree, values,
+};
 use crate::symbolicate::names::symbol_text as names;
 
 /// What a line says of a call graph of `sample`: its first line has one below.
@@ -86,17 +86,12 @@ pub fn spindump_sign(lines: &[Line], at: usize) -> Option<Sign> {
     let label = line.split_once(':')?.0;
     let label = *HEAD.iter().find(|head| **head == label)?;
     let is_interval = |line: &str| line.starts_with("Steps:") && line.contains("sampling interval");
-    let mut head = below
-        .by_ref()
-        .take(60)
-        .take_while(|line| !line.starts_with("Date/Time:"));
-    let is_headed = is_interval(line) || head.any(is_interval);
-    Some(if is_headed {
-        Sign::Header(label)
-    } else {
-        Sign::Label(label)
-    })
-    .filter(|_| is_headed || label != HEAD[0])
+    let head = below.by_ref().take(60);
+    let mut head = head.take_while(|line| !line.starts_with("Date/Time:"));
+    if is_interval(line) || head.any(is_interval) {
+        return Some(Sign::Header(label));
+    }
+    (label != HEAD[0]).then_some(Sign::Label(label))
 }
 
 /// Reads one of either layout; `lines` are those of the text where it was found.
@@ -119,13 +114,11 @@ pub fn read(text: &str, header: JsonFields, lines: LineNumbers<'_>, layout: Layo
     } else {
         interval = tree.event(&mut builder)
     }
-    for line in &tree.images {
-        if let Some(mut image) = image_line(line) {
-            if image.name.is_empty() && !is_sample {
-                image.name = "???".into();
-            }
-            builder.image(image);
+    for mut image in tree.images {
+        if image.name.is_empty() && !is_sample {
+            image.name = "???".into();
         }
+        builder.image(image);
     }
     builder.index_images();
     let any_main = tree.threads.iter().any(|(thread, _)| thread.main);
@@ -162,8 +155,7 @@ fn place_nodes(builder: &mut ReportBuilder, nodes: &mut [SampleNode]) {
         };
         let is_name = names::function(&name, None).is_some() && name != "kernel";
         if is_name && builder.image_at(node.frame.pc).is_none() {
-            let base = Some(base).filter(|base| *base != 0);
-            node.frame.image = Some(builder.unlisted_image(&name, base));
+            node.frame.image = Some(builder.unlisted_image(&name, base, node.frame.pc));
         }
     }
 }
@@ -189,7 +181,7 @@ struct CallTree {
     threads: Vec<(Thread, Vec<SampleNode>)>,
     /// The nodes that the next line may be below: its column, its index.
     open: Vec<(usize, usize)>,
-    images: Vec<String>,
+    images: Vec<Image>,
     /// The labels `PID` and `Command`, as the first line that asks for them found them.
     target: OnceCell<[Option<String>; 2]>,
     section: TreeSection,
@@ -204,30 +196,29 @@ struct CallTree {
 impl CallTree {
     fn sample_line(&mut self, line: &str, number: usize) {
         let trimmed = line.trim();
-        if image_line(trimmed).is_some() {
-            self.images.push(trimmed.to_owned());
-        }
+        let image = image_line(trimmed);
+        let is_image = image.is_some();
+        self.images.extend(image);
         if trimmed == "Call graph:" {
             self.section = TreeSection::Graph;
         } else if self.section == TreeSection::Graph {
+            let is_title = |title| trimmed.starts_with(title);
             match counted(line) {
                 _ if trimmed.is_empty() => {}
-                _ if ["Total number in stack", "Binary Images"]
-                    .iter()
-                    .any(|t| trimmed.starts_with(t)) =>
-                {
+                _ if is_title("Total number in stack") || is_title("Binary Images") => {
                     self.section = TreeSection::Other;
                 }
                 Some((_, _, what)) if what.starts_with("Thread_") => {
                     self.begin(sample_thread(&what["Thread_".len()..]));
                 }
-                Some((column, count, what)) => match sample_node(count, what) {
-                    Some(node) => self.node(column, node),
+                found => match found
+                    .and_then(|(at, count, what)| Some((at, sample_node(count, what)?)))
+                {
+                    Some((column, node)) => self.node(column, node),
                     None => self.page.unread.push((number, NO_FRAME)),
                 },
-                None => self.page.unread.push((number, NO_FRAME)),
             }
-        } else if !trimmed.is_empty() && image_line(trimmed).is_none() {
+        } else if !trimmed.is_empty() && !is_image {
             self.keep(line);
         }
     }
@@ -247,29 +238,27 @@ impl CallTree {
             self.processes += u64::from(!self.is_target(of));
             if self.processes == 0 {
                 self.load(&format!("Powerstats of {}", of.trim()));
-            } else if self.section == TreeSection::Images {
-                self.section = TreeSection::Other;
+            } else {
+                self.end_images();
             }
             return;
         }
         if line.starts_with("Process:") {
             self.processes += 1;
-            if self.section == TreeSection::Images {
-                self.section = TreeSection::Other;
-            }
+            self.end_images();
         }
         let is_images = trimmed == "Binary Images:";
-        let is_image = self.section == TreeSection::Images && image_line(trimmed).is_some();
+        let image = image_line(trimmed).filter(|_| self.section == TreeSection::Images);
         // Other processes' stacks say nothing of this one; the list of images may be all processes'.
         let is_others = self.processes > u64::from(!self.is_load);
         let thread = trimmed.strip_prefix("Thread 0x");
-        if is_others && !(self.is_load && (is_images || is_image)) {
+        if is_others && !(self.is_load && (is_images || image.is_some())) {
             return;
         }
         if is_images {
             self.section = TreeSection::Images;
-        } else if is_image {
-            self.images.push(trimmed.to_owned());
+        } else if image.is_some() {
+            self.images.extend(image);
         } else if let Some(rest) = thread
             && self.processes == 1
         {
@@ -290,6 +279,13 @@ impl CallTree {
             self.page.unread.push((number, NO_FRAME));
         } else {
             self.keep(line);
+        }
+    }
+
+    /// Ends a list of images.
+    fn end_images(&mut self) {
+        if self.section == TreeSection::Images {
+            self.section = TreeSection::Other;
         }
     }
 
@@ -368,13 +364,11 @@ impl CallTree {
         }
         // The limit, and by how much it was passed.
         event.message = labels.text("CPU|Writes|Wakeups|Note");
-        event.reason = labels.text("Action taken");
-        let action = event
-            .reason
-            .as_deref()
-            .unwrap_or_default()
-            .to_ascii_lowercase();
-        event.fatal = action.contains("killed") || action.contains("terminated");
+        let action = labels.text("Action taken");
+        let action = action.filter(|action| action != "none");
+        let lower = action.as_deref().unwrap_or("").to_ascii_lowercase();
+        event.fatal = lower.contains("killed") || lower.contains("terminated");
+        event.reason = action;
         let duration = duration.as_deref().and_then(values::duration);
         if let Some(nanoseconds) = duration
             && !what.is_empty()

@@ -4,16 +4,13 @@ use std::collections::BTreeMap;
 
 use super::labelled_text::{LabelledText, NO_FRAME};
 use super::titles::{
-    ExceptionStack, TextSection, ThreadTitleKind, known_label, thread_title, title,
+    ExceptionStack, LABELS, TextSection, ThreadTitleKind, known_label, ordered_label, thread_title,
+    title,
 };
 use crate::report::{DamageKind, EventKind, Image, Reading, Thread, Value};
-use crate::symbolicate::import::builder::{ReportBuilder, frame, numbered};
-use crate::symbolicate::import::json_fields::{JsonFields, keep_frames};
 use crate::symbolicate::import::plain_text::{Line as TextLine, LineNumbers, Sign, below};
 use crate::symbolicate::import::stack_lines::{Line, image_line, stack_line};
-use crate::symbolicate::import::{Layout, values};
-use crate::symbolicate::keys::SYMBOL_OFFSET;
-use crate::symbolicate::names::symbol_text as names;
+use crate::symbolicate::import::{JsonFields, Layout, ReportBuilder, numbered_thread, values};
 
 /// What a line says of Apple's crash text: two labels in its order, a stack or a list under its title.
 pub fn sign(lines: &[TextLine], at: usize) -> Option<Sign> {
@@ -24,21 +21,20 @@ pub fn sign(lines: &[TextLine], at: usize) -> Option<Sign> {
     let next = below(lines, at);
     if let Some((key, value)) = ordered_label(line) {
         let after = ordered_label(next).map_or(0, |(after, _)| after);
-        let name = ORDER[key];
+        let name = LABELS[key];
         if name == "Exception Type" && (value.starts_with("EXC_") || value.starts_with("SIG")) {
-            return Some(if after > key {
-                Sign::Header(name)
-            } else {
-                Sign::Body
-            });
+            let sign = Some(Sign::Header(name)).filter(|_| after > key);
+            return sign.or(Some(Sign::Body));
         }
         let is_pair = after > key && after <= key + 5;
-        let sign = if has_exception(lines, at) {
-            Sign::Header
-        } else {
-            Sign::Label
-        };
-        return is_pair.then(|| sign(name));
+        let label = is_pair.then_some(Sign::Label(name));
+        return label.map(|label| {
+            if has_exception(lines, at) {
+                Sign::Header(name)
+            } else {
+                label
+            }
+        });
     }
     // Swift's own frames have no image in front.
     let has_image = |found: Line<'_>| !found.image.is_empty() && !found.image.starts_with('[');
@@ -49,22 +45,6 @@ pub fn sign(lines: &[TextLine], at: usize) -> Option<Sign> {
         _ => thread_title(line).is_some_and(|title| title.is_known()) && is_stack(),
     };
     is_one.then_some(Sign::Body)
-}
-
-/// Labels that begin a report, in the order of Apple's writers.
-#[rustfmt::skip]
-const ORDER: [&str; 24] = [
-    "Incident Identifier", "CrashReporter Key", "Crash Reporter Key", "Hardware Model", "Process", "Path", "Identifier",
-    "Version", "AppStoreTools", "AppVariant", "Code Type", "Role", "Parent Process", "Coalition", "Responsible", "User ID",
-    "Date/Time", "Launch Time", "OS Version", "Release Type", "Report Version", "Exception Type", "Exception Subtype",
-    "Exception Codes",
-];
-
-/// The place of a line's label in the order, and its value.
-fn ordered_label(line: &str) -> Option<(usize, &str)> {
-    let (key, value) = line.split_once(':')?;
-    let at = ORDER.iter().position(|known| *known == key)?;
-    Some((at, value.trim()))
 }
 
 /// Returns true if an exception follows before the stacks of another layout.
@@ -122,34 +102,23 @@ pub fn stack_in_words(builder: &mut ReportBuilder, text: &str, number: usize) {
 #[derive(Default)]
 struct CrashText {
     page: LabelledText,
-    threads: Vec<Thread>,
+    /// Threads, each with its frames.
+    threads: Vec<(Thread, Vec<Value>)>,
     current: Option<usize>,
     section: TextSection,
-    /// Stacks of exceptions.
-    thrown: BTreeMap<ExceptionStack, (Thread, FrameFields)>,
-    /// True if the line above is of a function that was inlined.
-    inlined: bool,
-    /// JsonFields of the lines of each thread, by its index in `threads`.
-    left: BTreeMap<usize, FrameFields>,
+    /// Frames of exceptions.
+    thrown: BTreeMap<ExceptionStack, Vec<Value>>,
     /// Index in `threads` of each thread number.
     by_number: BTreeMap<u64, usize>,
     /// Images that are listed.
     images: Vec<Image>,
     /// True after the title of the first list.
     has_list: bool,
-    /// Images as frames tell of them: by base, the name and the highest address seen in it.
-    bases: BTreeMap<u64, (String, u64)>,
-    /// The name of the image of each address, where its line has no base.
-    names: BTreeMap<u64, String>,
-    /// Messages of traps.
-    trapped: Option<String>,
 }
 
 /// What is said of a thread's title with words that are not known.
 const UNKNOWN_MARK: &str =
     "is a thread's title with a mark that is not known: the thread is read, the mark is not";
-
-type FrameFields = Vec<(usize, JsonFields)>;
 
 impl CrashText {
     /// Reads a line; `next` is the one after it that is not empty. An empty line ends no section.
@@ -217,10 +186,15 @@ impl CrashText {
         let trimmed = line.trim();
         if let Some(found) = stack_line(trimmed) {
             self.frame(found);
-        } else if let TextSection::Exception(of) = self.section
-            && trimmed.starts_with('(')
-        {
-            self.bare_addresses(of, trimmed);
+        } else if matches!(self.section, TextSection::Exception(_)) && trimmed.starts_with('(') {
+            // `(0x18 0x19 …)`: return addresses alone.
+            let words = trimmed.trim_matches(['(', ')']).split_whitespace();
+            for pc in words.filter_map(values::number) {
+                self.frame(Line {
+                    pc,
+                    ..Line::default()
+                });
+            }
         } else {
             // A frame has a number in front; other lines are remarks.
             if trimmed.starts_with(|c: char| c.is_ascii_digit()) {
@@ -242,7 +216,7 @@ impl CrashText {
         match title.kind {
             ThreadTitleKind::Name(name) => {
                 let at = self.fresh(title.number);
-                self.threads[at].name = Some(name.to_owned()).filter(|n| !n.is_empty());
+                self.threads[at].0.name = Some(name.to_owned()).filter(|n| !n.is_empty());
                 self.section = TextSection::Labels;
             }
             ThreadTitleKind::Registers => {
@@ -258,7 +232,7 @@ impl CrashText {
                     self.page.unread.push((number, UNKNOWN_MARK));
                 }
                 let at = self.fresh(title.number);
-                let thread = &mut self.threads[at];
+                let (thread, _) = &mut self.threads[at];
                 thread.crashed |= is_about;
                 if !name.is_empty() && thread.name.is_none() {
                     thread.name = Some(name.to_owned());
@@ -275,7 +249,7 @@ impl CrashText {
     fn fresh(&mut self, number: u64) -> usize {
         let known = self.by_number.get(&number);
         let known = known.and_then(|at| self.threads.get(*at));
-        if known.is_some_and(|thread| !thread.frames.is_empty()) {
+        if known.is_some_and(|(_, frames)| !frames.is_empty()) {
             self.by_number.remove(&number);
         }
         self.numbered(number)
@@ -286,164 +260,55 @@ impl CrashText {
             return *at;
         }
         self.by_number.insert(number, self.threads.len());
-        self.threads.push(Thread {
-            id: number,
-            main: number == 0,
-            extra: vec![numbered(number)],
-            ..Thread::default()
-        });
+        self.threads.push((numbered_thread(number), Vec::new()));
         self.threads.len() - 1
     }
 
     fn frame(&mut self, line: Line<'_>) {
-        let name = line.name().map(str::to_owned);
-        let message = line.symbol.and_then(names::trap_message);
-        if let Some(message) = message {
-            self.trapped.get_or_insert_with(|| message.to_owned());
-        }
-        let has_image = names::function(line.image, None).is_some();
-        match line.base.filter(|base| *base != 0) {
-            Some(base) if has_image => {
-                let seen = self.bases.entry(base);
-                let seen = seen.or_insert_with(|| (line.image.to_owned(), line.pc));
-                seen.1 = seen.1.max(line.pc);
-            }
-            None if has_image => {
-                self.names
-                    .entry(line.pc)
-                    .or_insert_with(|| line.image.to_owned());
-            }
-            _ => {}
-        }
-        let is_after_inlined =
-            std::mem::replace(&mut self.inlined, line.inlined && message.is_none());
-        if line.inlined && name.is_none() {
-            return;
-        }
-        let (thread, left) = match (self.section, self.current) {
-            (TextSection::Exception(of), _) => {
-                let (thread, left) = self.thrown.entry(of).or_default();
-                (thread, left)
-            }
-            (_, Some(at)) => (&mut self.threads[at], self.left.entry(at).or_default()),
+        let frames = match (self.section, self.current) {
+            (TextSection::Exception(of), _) => self.thrown.entry(of).or_default(),
+            (_, Some(at)) => &mut self.threads[at].1,
             _ => return,
         };
-        let found = frame(line.pc, None, name);
-        let mut fields = line.source;
-        if let Some(offset) = line.offset {
-            fields.push(SYMBOL_OFFSET, Value::Unsigned(offset));
-        }
-        if let Some(symbol) = line.symbol
-            && found.name.is_none()
-        {
-            fields.push("unused_symbol", Value::Text(symbol.to_owned()));
-        }
-        // An inlined function's line repeats the address of the function that it was inlined into, under
-        // another name; a function that calls itself repeats its name, too.
-        let frames = thread.frames.len();
-        match thread.frames.last_mut() {
-            Some(last)
-                if last.pc == line.pc
-                    && found.name.is_some()
-                    && (is_after_inlined || frames > 1 && last.name != found.name) =>
-            {
-                let name = std::mem::replace(&mut last.name, found.name);
-                if let (Some(name), Some((_, fields))) = (name, left.last_mut()) {
-                    fields.keep("inlined", JsonFields::one("symbol", Value::Text(name)));
-                }
-            }
-            _ => thread.frames.push(found),
-        }
-        left.push((thread.frames.len() - 1, fields));
-    }
-
-    /// `(0x18 0x19 …)`: return addresses alone.
-    fn bare_addresses(&mut self, of: ExceptionStack, line: &str) {
-        let words = line.trim_matches(['(', ')']).split_whitespace();
-        let frames = words.filter_map(|word| Some(frame(values::number(word)?, None, None)));
-        self.thrown.entry(of).or_default().0.frames.extend(frames);
+        frames.push(line.fields().into_raw());
     }
 
     /// `x0: 0x0000000000000001   x1: …`.
     fn registers(&mut self, line: &str) -> bool {
-        let Some(thread) = self.current.and_then(|at| self.threads.get_mut(at)) else {
+        let Some((thread, _)) = self.current.and_then(|at| self.threads.get_mut(at)) else {
             return false;
         };
-        let mut found = Vec::new();
-        let mut words = line.split_whitespace();
-        while let Some(name) = words.next() {
-            let (Some(name), Some(value)) = (name.strip_suffix(':'), words.next()) else {
-                break;
-            };
-            match values::number(value).filter(|_| value.starts_with("0x")) {
-                Some(value) => found.push((name.to_owned(), value)),
-                None => break,
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let register = |pair: &[&str]| match pair {
+            [name, value] if value.starts_with("0x") => {
+                Some((name.strip_suffix(':')?.to_owned(), values::number(value)?))
             }
-        }
-        let any = !found.is_empty();
-        thread.registers.extend(found);
-        any
+            _ => None,
+        };
+        let known = thread.registers.len();
+        thread.registers.extend(words.chunks(2).map_while(register));
+        thread.registers.len() > known
     }
 
-    fn stacks(mut self, builder: &mut ReportBuilder) {
-        for image in std::mem::take(&mut self.images) {
+    fn stacks(self, builder: &mut ReportBuilder) {
+        for image in self.images {
             builder.image(image);
         }
         builder.index_images();
-        self.unlisted_images(builder);
-        for (at, mut thread) in std::mem::take(&mut self.threads).into_iter().enumerate() {
-            self.place(builder, &mut thread);
-            keep_frames(&mut thread, self.left.remove(&at).unwrap_or_default());
+        for (mut thread, frames) in self.threads {
+            builder.put_frames(&mut thread, frames);
             builder.thread(thread);
         }
-        self.exceptions(builder);
-        if let Some(message) = self.trapped {
-            builder.trapped(&message);
-        }
-    }
-
-    /// Images that only frames tell of have no UUID, and end where the text doesn't say.
-    fn unlisted_images(&mut self, builder: &mut ReportBuilder) {
-        for (base, (name, highest)) in std::mem::take(&mut self.bases) {
-            if builder.image_at(base).is_none() {
-                builder.image(Image {
-                    name,
-                    base,
-                    size: (highest - base).saturating_add(1),
-                    ..Image::default()
-                });
-            }
-        }
-        builder.index_images();
-    }
-
-    /// Assigns frames outside any image with a base to the image that their line names.
-    fn place(&self, builder: &mut ReportBuilder, thread: &mut Thread) {
-        for frame in &mut thread.frames {
-            let name = self.names.get(&frame.pc);
-            if builder.image_at(frame.pc).is_some() {
+        // The stack of the exception that nothing caught, and others, unless they say the same.
+        let mut known = builder.thrown_stacks();
+        for (of, frames) in self.thrown {
+            let mut thread = Thread::default();
+            builder.put_frames(&mut thread, frames);
+            let pcs: Vec<u64> = thread.frames.iter().map(|frame| frame.pc).collect();
+            if pcs.is_empty() || known.contains(&pcs) {
                 continue;
             }
-            builder.without_signature(frame);
-            if let Some(name) = name
-                && frame.image.is_none()
-            {
-                frame.image = Some(builder.unlisted_image(name, None));
-            }
-        }
-    }
-
-    /// Adds the stack of the exception that nothing caught, and others, unless they say the same.
-    fn exceptions(&mut self, builder: &mut ReportBuilder) {
-        let mut pcs: Vec<Vec<u64>> = builder.thrown_stacks();
-        for (of, (mut thread, left)) in std::mem::take(&mut self.thrown) {
-            let own: Vec<u64> = thread.frames.iter().map(|frame| frame.pc).collect();
-            if own.is_empty() || pcs.contains(&own) {
-                continue;
-            }
-            self.place(builder, &mut thread);
-            keep_frames(&mut thread, left);
-            if pcs.is_empty() {
+            if known.is_empty() {
                 builder.last_exception(thread);
                 builder.event().kind = EventKind::Exception;
             } else {
@@ -454,7 +319,7 @@ impl CrashText {
                 thread.name = Some(format!("Application Specific Backtrace {number}"));
                 builder.called(thread);
             }
-            pcs.push(own);
+            known.push(pcs);
         }
     }
 }

@@ -1,83 +1,99 @@
 //! Why the system ended an app, and if it did: the facts that `.ips` and Apple's texts have alike.
 
 use crate::report::{Event, EventKind, Value};
-use crate::symbolicate::import::builder::ReportBuilder;
-use crate::symbolicate::import::json_fields::JsonFields;
-use crate::symbolicate::import::values;
+use crate::symbolicate::import::{JsonFields, ReportBuilder, texts_of, values};
 use crate::symbolicate::keys::ENDED_BY;
 
-/// The facts about an exception that decide what kind of event it is.
-pub(super) struct ExceptionKind<'a> {
+/// What a report of Apple's says of its event, in either layout.
+#[derive(Default)]
+pub(super) struct ExceptionFacts {
     /// `EXC_CRASH`, or nothing.
-    pub name: &'a str,
-    pub subtype: Option<&'a str>,
+    pub name: String,
+    pub subtype: Option<String>,
     /// The report says that nothing ended.
     pub is_note: bool,
     /// Somebody asked for the report.
     pub is_simulated: bool,
+    pub signal: Option<String>,
+    /// What is beside the signal.
+    pub signal_note: Option<String>,
+    /// The codes, and the words for them: `KERN_INVALID_ADDRESS at 0x10`.
+    pub codes: Vec<u64>,
+    pub words: Option<String>,
+    pub reason: Option<String>,
+    /// The messages, the one that says most first.
+    pub messages: Vec<String>,
+}
+
+/// Sets the event by what the report says.
+pub(super) fn set_event(builder: &mut ReportBuilder, mut facts: ExceptionFacts) {
+    let is_note = facts.is_note || facts.is_simulated;
+    set_kind(builder.event(), &facts);
+    add_note(&mut facts.reason, facts.signal_note);
+    let event = builder.event();
+    set_reason(event, facts.reason);
+    let mut messages = facts.messages.iter();
+    let thrown = messages.find_map(|message| thrown_name(message));
+    let name = Some(&*facts.name).filter(|name| !name.is_empty());
+    event.name = thrown.or(name).map(str::to_owned);
+    let mut messages = facts.messages.into_iter();
+    event.message = messages.next().or(event.message.take());
+    let others = messages.map(|text| ("application_message".into(), Value::Text(text)));
+    event.extra.extend(others);
+    let words = facts.words.as_deref();
+    // Of a report that somebody asked for nothing was signalled.
+    let signal = facts.signal.filter(|_| !facts.is_simulated);
+    if let Some(signal) = builder.signal(None, signal, name.filter(|_| !is_note)) {
+        signal.code = facts.codes.first().map_or(0, |code| *code as i64);
+        signal.code_name = words.and_then(code_name);
+        signal.address = fault_address(&facts.name, words, &facts.codes);
+    }
+    let subtype = facts.subtype.map(Value::Text);
+    let subtype = subtype.map(|text| ("subtype".to_owned(), text));
+    builder.event().extra.extend(subtype);
 }
 
 /// Sets kind and fatality of the event.
-pub(super) fn set_kind(builder: &mut ReportBuilder, exception: &ExceptionKind<'_>) {
-    let is_note = exception.is_note || exception.is_simulated;
-    let subtype = exception.subtype.unwrap_or("").trim().to_ascii_uppercase();
-    let is_limit = exception.name == "EXC_RESOURCE";
+fn set_kind(event: &mut Event, facts: &ExceptionFacts) {
+    let subtype = facts.subtype.as_deref().unwrap_or("");
+    let subtype = subtype.trim().to_ascii_uppercase();
+    let is_limit = facts.name == "EXC_RESOURCE";
     let of = |word: &str| is_limit && subtype.starts_with(word);
-    let word = match () {
-        () if exception.is_simulated => "simulated report".to_owned(),
-        () if is_limit && !subtype.is_empty() => format!("limit of {}", subtype.to_lowercase()),
-        () => "note".to_owned(),
-    };
-    let event = builder.event();
-    event.fatal = !is_note;
+    event.fatal = !facts.is_note && !facts.is_simulated;
     event.kind = match () {
         () if of("MEMORY") => EventKind::Memory,
         () if of("CPU") => EventKind::Cpu,
-        () if is_note || is_limit => EventKind::Other,
+        () if !event.fatal || is_limit => EventKind::Other,
         () => EventKind::Crash,
     };
     if event.kind == EventKind::Other {
+        let word = match () {
+            () if facts.is_simulated => "simulated report".to_owned(),
+            () if is_limit && !subtype.is_empty() => format!("limit of {}", subtype.to_lowercase()),
+            () => "note".to_owned(),
+        };
         event.extra.push(("type".into(), Value::Text(word)));
     }
 }
 
 /// The line, and those after it, that say why: `FRONTBOARD 0x8BADF00D`, and the explanation. What else `termination`
 /// has stays in it.
-pub(super) fn reason(termination: &mut JsonFields) -> Option<String> {
+pub(super) fn termination_reason(termination: &mut JsonFields) -> Option<String> {
     let namespace = termination.text("namespace");
     let code = termination.unsigned("code").map(code_text);
     let indicator = termination.text("indicator");
     // The kernel's own handler of exceptions says nothing.
     let by = termination.text("byProc").filter(|by| by != "exc handler");
-    let mut first = match namespace.as_deref() {
-        // The indicator has both in words.
-        Some("SIGNAL") if indicator.is_some() => String::new(),
-        _ => {
-            let words = [namespace.clone(), code];
-            let words: Vec<String> = words.into_iter().flatten().collect();
-            words.join(" ")
-        }
-    };
-    for part in [indicator, by.map(|by| format!("by {by}"))]
-        .into_iter()
-        .flatten()
-    {
-        if !first.is_empty() {
-            first.push_str(", ");
-        }
-        first.push_str(&part);
-    }
+    // The indicator has both in words.
+    let has_words = namespace.as_deref() == Some("SIGNAL") && indicator.is_some();
+    let words = [namespace, code].into_iter().flatten();
+    let words = words.filter(|_| !has_words);
+    let first = Some(words.collect::<Vec<_>>().join(" ")).filter(|first| !first.is_empty());
+    let parts = [first, indicator, by.map(|by| format!("by {by}"))];
+    let first = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let mut lines = vec![first];
     for key in ["reasons", "details"] {
-        lines.extend(
-            termination
-                .list(key)
-                .into_iter()
-                .filter_map(|line| match line {
-                    Value::Text(line) => Some(line),
-                    _ => None,
-                }),
-        );
+        lines.extend(termination.take(key).into_iter().flat_map(texts_of));
     }
     lines.retain(|line| !line.trim().is_empty());
     Some(lines.join("\n")).filter(|text| !text.is_empty())
@@ -94,26 +110,24 @@ fn code_text(code: u64) -> String {
 /// The reason of a text, `FRONTBOARD 2343432205`, `Namespace DYLD, Code 1, Library missing`, with its code as people
 /// know it.
 pub(super) fn with_known_code(reason: &str) -> String {
-    let (first, rest) = reason.split_once('\n').unwrap_or((reason, ""));
+    let end = reason.find('\n').unwrap_or(reason.len());
+    let (first, rest) = reason.split_at(end);
     let mut words: Vec<&str> = first.split(' ').collect();
     let is_namespace =
         |word: &str| !word.is_empty() && word.bytes().all(|c| c.is_ascii_uppercase());
-    let at = words
-        .iter()
-        .position(|word| *word == "Code" || is_namespace(word));
-    let at = at.map(|at| at + usize::from(words.get(at + 1) == Some(&"Code")) + 1);
-    let word = at.and_then(|at| words.get(at)).copied().unwrap_or("");
+    let mut all = words.iter();
+    let at = all.position(|word| *word == "Code" || is_namespace(word));
+    let at = at.map_or(0, |at| {
+        at + usize::from(words.get(at + 1) == Some(&"Code")) + 1
+    });
+    let word = words.get(at).copied().unwrap_or("");
     let code = word.trim_end_matches(',');
-    let known = values::number(code).filter(|code| *code >= 0x1_0000);
+    let known = values::number(code).filter(|code| at > 0 && *code >= 0x1_0000);
     let known = known.map(|known| format!("{}{}", code_text(known), &word[code.len()..]));
-    if let (Some(at), Some(known)) = (at, &known) {
+    if let Some(known) = &known {
         words[at] = known;
     }
-    let first = words.join(" ");
-    match rest {
-        "" => first,
-        rest => format!("{first}\n{rest}"),
-    }
+    format!("{}{rest}", words.join(" "))
 }
 
 /// Sets the event's reason, and notes the code in it.
@@ -162,7 +176,7 @@ pub(super) fn signal_and_note(text: &str) -> (Option<String>, Option<String>) {
 }
 
 /// Puts a signal's note before the reason, where that does not have it.
-pub(super) fn add_note(reason: &mut Option<String>, note: Option<String>) {
+fn add_note(reason: &mut Option<String>, note: Option<String>) {
     let Some(note) = note else { return };
     let letters = |text: &str| -> String {
         let letters = text.chars().filter(|c| c.is_alphanumeric());
@@ -176,23 +190,16 @@ pub(super) fn add_note(reason: &mut Option<String>, note: Option<String>) {
 }
 
 /// `KERN_INVALID_ADDRESS` of `KERN_INVALID_ADDRESS at 0x0000000000000010`.
-pub(super) fn code_name(subtype: &str) -> Option<String> {
+fn code_name(subtype: &str) -> Option<String> {
     let word = subtype.split_whitespace().next()?;
     let is_name = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_';
     (word.len() > 3 && word.bytes().all(is_name)).then(|| word.to_owned())
 }
 
-pub(super) fn fault_address(
-    kind: Option<&str>,
-    subtype: Option<&str>,
-    codes: &[u64],
-) -> Option<u64> {
-    let named = subtype.and_then(|text| text.split(" at ").nth(1));
+fn fault_address(name: &str, words: Option<&str>, codes: &[u64]) -> Option<u64> {
+    let named = words.and_then(|text| text.split(" at ").nth(1));
     let named = named.and_then(|text| values::number(text.split_whitespace().next()?));
-    named.or_else(|| match kind {
-        Some("EXC_BAD_ACCESS") => codes.get(1).copied(),
-        _ => None,
-    })
+    named.or_else(|| codes.get(1).copied().filter(|_| name == "EXC_BAD_ACCESS"))
 }
 
 /// `NSRangeException` of `*** Terminating app due to uncaught exception 'NSRangeException', reason: '…'`.

@@ -1,23 +1,23 @@
-//! Apple's `.ips` of crashes: "Interpreting the JSON format of a crash report" in Apple's
+//! Apple's `.ips` in JSON, crashes and stackshots of hangs: "Interpreting the JSON format of a crash report" in Apple's
 //! documentation, and what its files show beyond it.
 
-use super::exception::ExceptionKind;
-use super::{crash_text, exception};
+use super::crash_text;
+use super::exception::{ExceptionFacts, set_event, signal_and_note, termination_reason};
 use crate::report::{EventKind, Reading, Value};
-use crate::symbolicate::import::builder::ReportBuilder;
-use crate::symbolicate::import::json_fields::{JsonFields, unsigned};
-use crate::symbolicate::import::paths::{HeadPaths, ThreadPaths};
-use crate::symbolicate::import::{Layout, values};
+use crate::symbolicate::import::{
+    HeadPaths, JsonFields, Layout, ReportBuilder, ThreadPaths, texts_of, unsigned, values,
+};
 
+/// Paths of the head of a crash, and of a hang.
 const HEAD: HeadPaths = HeadPaths {
     id: "incident|header.incident_id",
-    time: "captureTime|header.timestamp",
+    time: "captureTime|date|header.timestamp",
     name: "procName|header.app_name|header.name",
     version: "bundleInfo.CFBundleShortVersionString|header.app_version",
     build: "bundleInfo.CFBundleVersion|header.build_version",
-    os: "osVersion.train|header.os_version",
+    os: "osVersion.train|build|header.os_version",
     os_build: "osVersion.build",
-    device: "modelCode",
+    device: "product|modelCode",
     arch: "cpuType",
     pid: "pid",
     ..HeadPaths::NONE
@@ -42,7 +42,7 @@ pub fn read(mut body: JsonFields) -> Reading {
     head.app.extra = body.object("bundleInfo").into_extra();
     head.os.extra = body.object("osVersion").into_extra();
     let images = body.list("usedImages");
-    builder.images_with(images, body.list("legacyInfo.imageExtraInfo"));
+    builder.images(images, body.list("legacyInfo.imageExtraInfo"));
     event(&mut builder, &mut body);
     let highlighted =
         body.unsigned("legacyInfo.threadHighlighted|legacyInfo.threadTriggered.index");
@@ -67,71 +67,119 @@ pub fn read(mut body: JsonFields) -> Reading {
 fn event(builder: &mut ReportBuilder, body: &mut JsonFields) {
     let mut exception = body.object("exception");
     let raw = exception.take("rawCodes");
-    let codes: Vec<u64> = match &raw {
+    let codes = match &raw {
         Some(Value::Array(codes)) => codes.iter().filter_map(unsigned).collect(),
         _ => Vec::new(),
     };
     let subtype = exception.text("subtype");
-    let kind = exception.text("type");
-    let own_message = exception.text("message");
     let signal = exception.text("signal");
-    let is_set = |body: &mut JsonFields, key| body.bool(key) == Some(true);
-    let is_old_note = body.peek("header.bug_type") == Some("185");
-    let what = ExceptionKind {
-        name: kind.as_deref().unwrap_or_default(),
-        subtype: subtype.as_deref(),
-        is_note: is_set(body, "isNonFatal"),
-        is_simulated: is_set(body, "isSimulated") || is_old_note,
-    };
-    let is_note = what.is_note || what.is_simulated;
-    exception::set_kind(builder, &what);
-    let (signal, note) = signal.map_or((None, None), |text| exception::signal_and_note(&text));
+    let (signal, signal_note) = signal.map_or((None, None), |text| signal_and_note(&text));
     let mut termination = body.object("termination");
-    let event = builder.event();
-    let mut reason = exception::reason(&mut termination);
-    exception::add_note(&mut reason, note);
-    exception::set_reason(event, reason);
-    body.keep("termination", termination);
-    event.name.clone_from(&kind);
     let mut thrown = body.object("exceptionReason");
-    let application = application_message(body);
-    if let Some(name) = application.as_deref().and_then(exception::thrown_name) {
-        event.name = Some(name.to_owned());
-    }
-    if !thrown.is_empty() {
+    let is_thrown = !thrown.is_empty();
+    let name = thrown.text("name");
+    let messages = [
+        thrown.text("composed_message"),
+        exception.text("message"),
+        application_message(body),
+    ];
+    let is_old_note = body.peek("header.bug_type") == Some("185");
+    let facts = ExceptionFacts {
+        name: exception.text("type").unwrap_or_default(),
+        words: subtype.clone(),
+        subtype,
+        is_note: body.bool("isNonFatal") == Some(true),
+        is_simulated: body.bool("isSimulated") == Some(true) || is_old_note,
+        signal,
+        signal_note,
+        codes,
+        reason: termination_reason(&mut termination),
+        messages: messages.into_iter().flatten().collect(),
+    };
+    set_event(builder, facts);
+    let event = builder.event();
+    if is_thrown {
         event.kind = EventKind::Exception;
-        event.name = thrown.text("name").or(event.name.take());
+        event.name = name.or(event.name.take());
     }
-    let messages = [thrown.text("composed_message"), own_message, application];
-    let mut messages = messages.into_iter().flatten();
-    event.message = messages.next();
-    let others = messages.map(|text| ("application_message".to_owned(), Value::Text(text)));
-    event.extra.extend(others);
-    body.keep("exceptionReason", thrown);
-    let derived = kind.as_deref().filter(|_| !is_note);
-    if let Some(signal) = builder.signal(None, signal, derived) {
-        signal.code = codes.first().map_or(0, |code| *code as i64);
-        signal.code_name = subtype.as_deref().and_then(exception::code_name);
-        signal.address = exception::fault_address(kind.as_deref(), subtype.as_deref(), &codes);
-    }
-    let subtype = subtype.map(|text| ("subtype".to_owned(), Value::Text(text)));
     let raw = raw.map(|raw| ("raw_codes".to_owned(), raw));
-    let extra = &mut builder.event().extra;
-    extra.extend(subtype.into_iter().chain(raw));
-    extra.extend(exception.into_extra());
+    event.extra.extend(raw);
+    event.extra.extend(exception.into_extra());
+    body.keep("termination", termination);
+    body.keep("exceptionReason", thrown);
 }
 
 /// `asi`: by image, the lines that libraries left for the report.
 fn application_message(body: &mut JsonFields) -> Option<String> {
-    let asi = body.take("asi")?;
-    let mut lines = Vec::new();
-    for (_, texts) in JsonFields::of(asi).into_extra() {
-        if let Value::Array(texts) = texts {
-            lines.extend(texts.into_iter().filter_map(|text| match text {
-                Value::Text(text) => Some(text),
-                _ => None,
-            }));
-        }
-    }
+    let texts = JsonFields::of(body.take("asi")?).into_extra();
+    let lines = texts.into_iter().flat_map(|(_, texts)| texts_of(texts));
+    let lines: Vec<String> = lines.collect();
     Some(lines.join("\n")).filter(|message| !message.is_empty())
+}
+
+/// Paths of a thread of a hang.
+const HANG_THREAD: ThreadPaths = ThreadPaths {
+    id: "id",
+    name: "name|dispatch_queue_label",
+    frames: "userFrames",
+    ..ThreadPaths::NONE
+};
+
+/// Returns true if the body of an `.ips` is of a hang.
+pub fn is_hang(body: &JsonFields) -> bool {
+    body.has("processByPid")
+}
+
+/// Reads the stackshot of a hang, with the line before it as `header`.
+///
+/// `processByPid` has the processes, each with `threadById`, whose `userFrames` and `kernelFrames` are pairs of an index
+/// into `binaryImages` and an offset. Frames in the kernel are kept, unread.
+pub fn read_hang(mut body: JsonFields) -> Reading {
+    let mut builder = ReportBuilder::default();
+    let pid = body.unsigned("pid");
+    let mut processes = body.object("processByPid").into_extra();
+    let wanted = body.text("procname|header.app_name|header.name");
+    let is_wanted = |(key, process): &(String, Value)| {
+        let mut process = JsonFields::of(process.clone());
+        pid.is_some_and(|pid| key.parse() == Ok(pid))
+            || (wanted.is_some() && process.text("procname") == wanted)
+    };
+    let at = processes.iter().position(is_wanted).unwrap_or(0);
+    let own = processes.len().min(at)..processes.len().min(at + 1);
+    let (key, process) = processes.drain(own).next().unwrap_or_default();
+    let mut process = JsonFields::of(process);
+    builder.images(body.list("binaryImages"), Vec::new());
+    builder.head(&mut body, &HEAD);
+    let head = &mut builder.report.head;
+    let name = wanted.or_else(|| process.text("procname"));
+    head.app.name = name.unwrap_or_default();
+    head.pid = key.parse().unwrap_or(0);
+    if head.arch.is_empty() {
+        head.arch = "arm64".into();
+    }
+    // The first of the process's own images is the program.
+    let program = builder.report.images.first_mut().into_iter();
+    let program = program.filter(|image| image.name.is_empty());
+    program.for_each(|image| image.name.clone_from(&head.app.name));
+    let event = builder.event();
+    event.kind = EventKind::Stall;
+    event.reason = body.text("reason");
+    let duration = body.text("duration");
+    if let Some(duration) = duration.and_then(|text| values::duration(&text)) {
+        builder.lasted(duration);
+    }
+    let threads = process.object("threadById").into_extra();
+    for (index, (id, thread)) in threads.into_iter().enumerate() {
+        let fields = JsonFields::of(thread);
+        let main = fields.peek("dispatch_queue_label") == Some("com.apple.main-thread");
+        let mut thread = builder.thread_of(fields, &HANG_THREAD);
+        thread.id = id.parse().unwrap_or(thread.id);
+        thread.main = main || index == 0;
+        builder.thread(thread);
+    }
+    body.keep("process", process);
+    let others = processes.into_iter();
+    let others = others.map(|(key, value)| (Value::Text(key), value));
+    body.keep("others", JsonFields::of(Value::Map(others.collect())));
+    builder.finish(Layout::Ips, body)
 }

@@ -1,14 +1,10 @@
 //! Texts for people: labels in front (`Process:   kiosk [77]`) and what they say, lines that are kept, lines that should
 //! have been frames.
 
-use super::exception;
-use super::exception::ExceptionKind;
+use super::exception::{self, ExceptionFacts};
 use crate::report::{DamageKind, EventKind, Reading, Value, limits};
-use crate::symbolicate::import::builder::ReportBuilder;
-use crate::symbolicate::import::json_fields::JsonFields;
-use crate::symbolicate::import::paths::{HeadPaths, joined};
 use crate::symbolicate::import::plain_text::LineNumbers;
-use crate::symbolicate::import::{Layout, values};
+use crate::symbolicate::import::{HeadPaths, JsonFields, Layout, ReportBuilder, joined, values};
 
 const HEAD: HeadPaths = HeadPaths {
     id: "Incident Identifier|header.incident_id",
@@ -87,65 +83,50 @@ impl LabelledText {
     pub fn crash(&mut self, builder: &mut ReportBuilder) {
         self.thread_in_question(builder);
         let was_thrown = builder.event().kind == EventKind::Exception;
-        let is_hang = self
-            .labels
-            .peek("Event")
-            .is_some_and(|event| event.contains("hang") || event.contains("spin"));
+        let event = self.labels.peek("Event").unwrap_or("");
+        let is_hang = event.contains("hang") || event.contains("spin");
+        let (first, messages) = (self.reason(), self.messages());
         let labels = &mut self.labels;
-        let kind = labels.text("Exception Type");
+        let is_old_note =
+            matches!(labels.get("header.bug_type"), Some(Value::Text(kind)) if kind == "185");
+        let is_simulated = is_old_note
+            || first
+                .as_deref()
+                .is_some_and(|text| text.starts_with("SIMULATED"));
+        let kind = labels.text("Exception Type").unwrap_or_default();
         let subtype = labels.text("Exception Subtype");
         let codes = labels.text("Exception Codes|Exception Codes (raw)");
-        let note = labels.text("Exception Note").unwrap_or_default();
-        let (name, signal, signal_note) = exception_type(kind.as_deref().unwrap_or_default());
-        let what = ExceptionKind {
-            name: &name,
-            subtype: subtype.as_deref(),
-            is_note: note.contains("NON-FATAL") || note.contains("NOT a crash"),
-            is_simulated: note.contains("SIMULATED"),
-        };
-        exception::set_kind(builder, &what);
-        let is_note = what.is_note || what.is_simulated;
-        let (reason, messages) = (self.reason(signal_note), self.messages());
-        let event = builder.event();
-        if is_hang {
-            event.kind = EventKind::Stall;
-            event.fatal = false;
-            let threads = &mut builder.report.threads;
-            let has_one = threads.iter().any(|thread| thread.crashed);
-            for thread in threads.iter_mut().filter(|_| has_one) {
-                thread.main = std::mem::take(&mut thread.crashed);
-            }
-        } else if was_thrown {
-            event.kind = EventKind::Exception;
-        }
-        let event = builder.event();
-        exception::set_reason(event, reason);
-        event.name = Some(name.clone()).filter(|name| !name.is_empty());
-        let thrown = messages
-            .iter()
-            .find_map(|message| exception::thrown_name(message));
-        event.name = thrown.map(str::to_owned).or(event.name.take());
-        let mut messages = messages.into_iter();
-        event.message = messages.next().or(event.message.take());
-        let mut extra: Vec<(&str, String)> =
-            messages.map(|text| ("application_message", text)).collect();
+        let note = labels.text("Exception Note");
+        let has_note = |words: &str| note.as_deref().is_some_and(|note| note.contains(words));
+        let (name, signal, signal_note) = exception_type(&kind);
         // `0x0000000000000001, 0x000000018a98520c`, `KERN_INVALID_ADDRESS at 0x10`, `SEGV_MAPERR at 0x88`
         let numbers = codes.iter().flat_map(|codes| codes.split(','));
         let numbers = numbers.filter(|code| code.contains("0x"));
-        let numbers: Vec<u64> = numbers.filter_map(values::number).collect();
-        let words = subtype.as_deref().or(codes.as_deref());
-        let derived = (kind.is_some() && !is_note).then_some(name.as_str());
-        if let Some(signal) = builder.signal(None, signal, derived) {
-            signal.code = numbers.first().map_or(0, |code| *code as i64);
-            signal.code_name = words.and_then(exception::code_name);
-            signal.address = exception::fault_address(Some(&name), words, &numbers);
+        let facts = ExceptionFacts {
+            name,
+            words: subtype.clone().or(codes.clone()),
+            subtype,
+            is_note: has_note("NON-FATAL") || has_note("NOT a crash"),
+            is_simulated: has_note("SIMULATED") || is_simulated,
+            signal,
+            signal_note,
+            codes: numbers.filter_map(values::number).collect(),
+            reason: first,
+            messages,
+        };
+        exception::set_event(builder, facts);
+        let event = builder.event();
+        let extra = [("exception_codes", codes), ("exception_note", note)];
+        for (key, text) in extra {
+            let text = text.map(|text| (key.to_owned(), Value::Text(text)));
+            event.extra.extend(text);
         }
-        extra.extend(codes.map(|codes| ("exception_codes", codes)));
-        extra.extend(subtype.map(|text| ("subtype", text)));
-        extra.extend(Some(("exception_note", note)).filter(|(_, note)| !note.is_empty()));
-        let extra = extra.into_iter();
-        let extra = extra.map(|(key, text)| (key.to_owned(), Value::Text(text)));
-        builder.event().extra.extend(extra);
+        if is_hang {
+            event.kind = EventKind::Stall;
+            event.fatal = false;
+        } else if was_thrown {
+            event.kind = EventKind::Exception;
+        }
     }
 
     /// Marks the thread that the labels name, unless a title has said which it is.
@@ -164,18 +145,13 @@ impl LabelledText {
     }
 
     /// Why the system ended the app: the label's line, and those after it.
-    fn reason(&mut self, note: Option<String>) -> Option<String> {
+    fn reason(&mut self) -> Option<String> {
         let first = self.labels.text("Termination Reason|Termination Signal");
         let description = self.labels.text("Termination Description");
-        let lines: Vec<String> = first
-            .into_iter()
-            .chain(description)
-            .chain(self.reason.drain(..))
-            .collect();
-        let mut reason = Some(lines.join("\n")).filter(|text| !text.is_empty());
-        reason = reason.map(|reason| exception::with_known_code(&reason));
-        exception::add_note(&mut reason, note);
-        reason
+        let lines = first.into_iter().chain(description);
+        let lines = lines.chain(self.reason.drain(..));
+        let lines: Vec<String> = lines.collect();
+        (!lines.is_empty()).then(|| exception::with_known_code(&lines.join("\n")))
     }
 
     /// The messages of the text, the one that says most first.

@@ -12,10 +12,9 @@ use std::collections::BTreeMap;
 use super::exception;
 use crate::report::time::wall;
 use crate::report::{EventKind, Image, Reading, Thread, Value};
-use crate::symbolicate::import::builder::{ReportBuilder, SampleNode, SampleTree, frame};
-use crate::symbolicate::import::json_fields::{JsonFields, keep_frames};
-use crate::symbolicate::import::paths::HeadPaths;
-use crate::symbolicate::import::{Layout, values};
+use crate::symbolicate::import::{
+    HeadPaths, JsonFields, Layout, ReportBuilder, SampleNode, SampleTree, frame, values,
+};
 
 const HEAD: HeadPaths = HeadPaths {
     name: "diagnosticMetaData.bundleIdentifier",
@@ -54,9 +53,8 @@ pub fn has_tree<'a>(get: &dyn Fn(&str) -> Option<&'a Value>) -> bool {
 }
 
 pub fn read(mut payload: JsonFields) -> Vec<Reading> {
-    let time = payload
-        .text("timeStampEnd")
-        .and_then(|time| values::time(&time));
+    let time = payload.text("timeStampEnd");
+    let time = time.and_then(|time| values::time(&time));
     let mut readings = Vec::new();
     for (list, kind, _) in LISTS {
         for diagnostic in payload.list(list) {
@@ -118,15 +116,14 @@ fn event(builder: &mut ReportBuilder, fields: &mut JsonFields, kind: EventKind, 
     let code = meta.signed("exceptionCode");
     let number = meta.unsigned("signal");
     let region = meta.text("virtualMemoryRegionInfo");
-    let unknown = number.filter(|number| values::signal_name(*number).is_none());
+    let unknown = number.filter(|number| values::signal_name(*number, false).is_none());
     let unknown = unknown.filter(|_| exception.and_then(values::signal_of_exception).is_none());
     let unknown = unknown.map(|number| format!("signal {number}"));
     if let Some(signal) = builder.signal(number, unknown, exception) {
         signal.code = code.unwrap_or(0);
         // `0 is not in any region.  Bytes before following region: …`
-        let address = region
-            .as_deref()
-            .and_then(|text| text.split_whitespace().next());
+        let words = region.as_deref().unwrap_or("");
+        let address = words.split_whitespace().next();
         signal.address = address.and_then(values::number);
     }
     let event = builder.event();
@@ -140,7 +137,7 @@ fn event(builder: &mut ReportBuilder, fields: &mut JsonFields, kind: EventKind, 
     if list == "appLaunchDiagnostics" {
         event.class = Some("launch".into());
     } else if kind == EventKind::Other {
-        extra("type", "disk_write".into());
+        extra("type", "disk writes".into());
     }
     if let Some(region) = region {
         extra("virtualMemoryRegionInfo", region);
@@ -176,28 +173,28 @@ fn threads(builder: &mut ReportBuilder, tree: Value, kind: EventKind) {
             ..Thread::default()
         };
         let innermost_first = is_innermost_first(&tree, per_thread);
-        let (mut nodes, mut left) = (Vec::new(), Vec::new());
-        for (at, node) in tree.into_iter().enumerate() {
+        let mut nodes = Vec::with_capacity(tree.len());
+        for (
+            at,
+            TreeNode {
+                mut node,
+                children,
+                offset,
+                image,
+            },
+        ) in tree.into_iter().enumerate()
+        {
             // Without an address the offset replaces it, in an image at nought.
-            let pc = Some(node.pc).filter(|pc| *pc != 0).or(node.offset);
+            if node.frame.pc == 0 {
+                node.frame.pc = offset.unwrap_or(0);
+            }
+            node.frame.image = images.get(&image).copied();
             // Of a chain from the innermost frame outwards the object outside has the count.
-            let (parent, count) = if innermost_first {
-                (
-                    (node.children > 0).then_some(at + 1),
-                    node.count * u64::from(node.parent.is_none()),
-                )
-            } else {
-                (node.parent, node.count)
-            };
-            nodes.push(SampleNode {
-                parent,
-                count,
-                frame: frame(pc.unwrap_or(0), images.get(&node.image).copied(), None),
-                image: None,
-                left: JsonFields::default(),
-                first: None,
-            });
-            left.push((left.len(), node.left));
+            if innermost_first {
+                node.count *= u64::from(node.parent.is_none());
+                node.parent = (children > 0).then_some(at + 1);
+            }
+            nodes.push(node);
         }
         let mut stacks = SampleTree::new(nodes);
         stacks.heaviest(&mut thread);
@@ -205,21 +202,16 @@ fn threads(builder: &mut ReportBuilder, tree: Value, kind: EventKind) {
         if sampled && kind != EventKind::Crash && (attributed || only || !per_thread) {
             builder.samples(&stacks, 0);
         }
-        keep_frames(&mut thread, left);
         builder.thread(thread);
     }
 }
 
 /// A node of the tree, flattened: its parent is before it.
 struct TreeNode {
-    parent: Option<usize>,
+    node: SampleNode,
     children: usize,
-    /// Samples that ended here or deeper.
-    count: u64,
-    pc: u64,
     offset: Option<u64>,
     image: Key,
-    left: JsonFields,
 }
 
 /// The tree without recursion, and its frames without their `subFrames`.
@@ -232,14 +224,16 @@ fn flatten(roots: Vec<Value>) -> Vec<TreeNode> {
         let below = left.list("subFrames");
         let at = nodes.len();
         let id = values::id(&left.text("binaryUUID").unwrap_or_default());
+        let pc = left.unsigned("address").unwrap_or(0);
+        let count = left.unsigned("sampleCount").unwrap_or(1).max(1);
+        let offset = left.unsigned("offsetIntoBinaryTextSegment");
+        let image = (id, left.text("binaryName").unwrap_or_default());
+        let node = SampleNode::new(count, frame(pc, None, None), left);
         nodes.push(TreeNode {
-            parent,
+            node: SampleNode { parent, ..node },
             children: below.len(),
-            count: left.unsigned("sampleCount").unwrap_or(1).max(1),
-            pc: left.unsigned("address").unwrap_or(0),
-            offset: left.unsigned("offsetIntoBinaryTextSegment"),
-            image: (id, left.text("binaryName").unwrap_or_default()),
-            left,
+            offset,
+            image,
         });
         open.extend(below.into_iter().rev().map(|v| (Some(at), v)));
     }
@@ -280,7 +274,7 @@ fn images<'a>(
         }
         let frames = by_image.entry(node.image.clone()).or_default();
         if let Some(offset) = node.offset {
-            frames.push((node.pc, offset));
+            frames.push((node.node.frame.pc, offset));
         }
     }
     let mut images = BTreeMap::new();
@@ -313,9 +307,8 @@ fn base_of(frames: &[(u64, u64)]) -> u64 {
     };
     let as_offset = pc.wrapping_sub(offset);
     let agree = |base: fn(&(u64, u64)) -> u64| {
-        frames
-            .iter()
-            .all(|f| f.0 == 0 || base(f) == base(&(pc, offset)))
+        let mut frames = frames.iter();
+        frames.all(|f| f.0 == 0 || base(f) == base(&(pc, offset)))
     };
     let offsets_agree = agree(|(pc, offset)| pc.wrapping_sub(*offset)) && offset <= pc;
     let bases_agree = agree(|(_, offset)| *offset) && offset <= pc;

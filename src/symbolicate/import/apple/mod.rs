@@ -6,6 +6,5 @@ pub mod exception;
 pub mod ips;
 mod labelled_text;
 pub mod metrickit;
-pub mod stackshot;
 mod titles;
 mod tree_lines;

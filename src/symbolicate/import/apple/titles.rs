@@ -28,21 +28,29 @@ pub(super) enum ExceptionStack {
     Specific(u64),
 }
 
-/// Labels of the head and of the lines about the exception. Lines of a message may look like labels, but have none of
-/// these.
+/// Labels of the head and of the lines about the exception: those that begin a report in the order of Apple's writers, then
+/// the others. Lines of a message may look like labels, but have none of these.
 #[rustfmt::skip]
-const LABELS: [&str; 48] = [
-    "Process", "Path", "Identifier", "Version", "AppStoreTools", "AppVariant", "Build Info",
-    "App Item ID", "App External ID", "Beta", "Beta Identifier", "Code Type", "Architecture", "Role", "Parent Process",
-    "Responsible", "Responsible Process", "Coalition", "User ID", "Date/Time", "Launch Time",
-    "OS Version", "Release Type", "Baseband Version", "Report Version", "Bridge OS Version",
-    "Anonymous UUID", "Sleep/Wake UUID", "Time Awake Since Boot", "Time Since Wake",
-    "System Integrity Protection", "Notes", "Hardware Model", "Incident Identifier",
-    "CrashReporter Key", "Crash Reporter Key", "Crashed Thread", "Triggered by Thread",
-    "Highlighted by Thread", "Highlighted Thread", "Attributed Thread", "Terminating Process",
-    "VM Region Info", "Kernel Triage", "Legacy", "PlugIn Path", "PlugIn Identifier", "Share With App Devs",
+pub(super) const LABELS: [&str; 51] = [
+    "Incident Identifier", "CrashReporter Key", "Crash Reporter Key", "Hardware Model", "Process", "Path", "Identifier",
+    "Version", "AppStoreTools", "AppVariant", "Code Type", "Role", "Parent Process", "Coalition", "Responsible", "User ID",
+    "Date/Time", "Launch Time", "OS Version", "Release Type", "Report Version", "Exception Type", "Exception Subtype",
+    "Exception Codes",
+    "Build Info", "App Item ID", "App External ID", "Beta", "Beta Identifier", "Architecture", "Responsible Process",
+    "Baseband Version", "Bridge OS Version", "Anonymous UUID", "Sleep/Wake UUID", "Time Awake Since Boot", "Time Since Wake",
+    "System Integrity Protection", "Notes", "Crashed Thread", "Triggered by Thread", "Highlighted by Thread",
+    "Highlighted Thread", "Attributed Thread", "Terminating Process", "VM Region Info", "Kernel Triage", "Legacy",
+    "PlugIn Path", "PlugIn Identifier", "Share With App Devs",
 ];
+const ORDERED: usize = 24;
 const LABEL_PREFIXES: [&str; 3] = ["Exception ", "Termination ", "Application Specific "];
+
+/// The place of a line's label in the order, and its value.
+pub(super) fn ordered_label(line: &str) -> Option<(usize, &str)> {
+    let (key, value) = line.split_once(':')?;
+    let at = LABELS[..ORDERED].iter().position(|known| *known == key)?;
+    Some((at, value.trim()))
+}
 
 /// Returns the label and the value of a line; `None` unless the label is one of Apple's.
 pub(super) fn known_label(line: &str) -> Option<(&str, &str)> {
@@ -64,31 +72,27 @@ pub(super) fn title(line: &str) -> Option<TextSection> {
     if is_images_title(line) {
         return Some(TextSection::Images);
     }
+    #[rustfmt::skip]
+    const OTHERS: [&str; 9] = [
+        "Application Specific Signatures:", "Application Specific Diagnostics:", "Error Formulating Crash Report:",
+        "External Modification Summary:", "VM Region Summary:", "Kernel Triage:", "Filtered syslog:",
+        "Global Trace Buffer (reverse chronological seconds):", "Full Report",
+    ];
     Some(match line {
         "Application Specific Information:" => TextSection::Message,
         "Dyld Error Message:" => TextSection::Reason,
         "Last Exception Backtrace:" => TextSection::Exception(ExceptionStack::Last),
-        "Application Specific Signatures:"
-        | "Application Specific Diagnostics:"
-        | "Error Formulating Crash Report:"
-        | "External Modification Summary:"
-        | "VM Region Summary:"
-        | "Kernel Triage:"
-        | "Filtered syslog:"
-        | "Global Trace Buffer (reverse chronological seconds):"
-        | "Full Report"
-        | "EOF" => TextSection::Other,
-        _ => return None,
+        "EOF" => TextSection::Other,
+        _ => OTHERS.contains(&line).then_some(TextSection::Other)?,
     })
 }
 
 /// Returns true for the title of a list of images: `Binary Images:`, also without the colon, or `Binary Images
 /// (dpkg):`.
 fn is_images_title(line: &str) -> bool {
-    let rest = line
-        .strip_prefix("Binary Images")
-        .map(|rest| rest.trim_end_matches(':').trim());
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('(') && rest.ends_with(')'))
+    let rest = line.strip_prefix("Binary Images").unwrap_or(" ");
+    let rest = rest.trim_end_matches(':');
+    rest.is_empty() || rest.starts_with(" (") && rest.ends_with(')')
 }
 
 /// The title of a thread's lines.

@@ -1,23 +1,19 @@
 //! Single lines of Apple's trees of sampled stacks: threads, nodes.
 
 use crate::report::{Thread, Value};
-use crate::symbolicate::import::builder::{SampleNode, frame};
-use crate::symbolicate::import::json_fields::JsonFields;
 use crate::symbolicate::import::stack_lines::source;
-use crate::symbolicate::import::values;
+use crate::symbolicate::import::{JsonFields, SampleNode, frame, values};
 use crate::symbolicate::keys::{NUMBER, SYMBOL_OFFSET};
 use crate::symbolicate::names::symbol_text as names;
 
 /// A thread of a call graph; the text after its number is kept whole, as `about`.
 fn thread(id: u64, number: Value, about: &str, name: Option<String>, main: bool) -> Thread {
+    let about = Value::Text(about.to_owned());
     Thread {
         id,
         main,
         name,
-        extra: vec![
-            (NUMBER.into(), number),
-            ("about".into(), Value::Text(about.to_owned())),
-        ],
+        extra: vec![(NUMBER.into(), number), ("about".into(), about)],
         ..Thread::default()
     }
 }
@@ -71,17 +67,8 @@ pub(super) fn sample_node(count: u64, what: &str) -> Option<SampleNode> {
     let (image, offsets) = place.rsplit_once(')').unwrap_or((place, ""));
     let offset = offsets.trim().strip_prefix("+ ");
     let offset = offset.and_then(|offset| offset.split(',').next()?.trim().parse().ok());
-    let name = names::function(name.trim(), offset);
-    let mut left = source(after);
-    put_offset(&mut left, name, offset);
-    Some(SampleNode {
-        parent: None,
-        count,
-        frame: frame(pc, None, name.map(str::to_owned)),
-        image: Some((image.to_owned(), 0)),
-        left,
-        first: None,
-    })
+    let image = (image.to_owned(), 0);
+    Some(node(count, pc, (name, offset), Some(image), source(after)))
 }
 
 /// `  15  main + 32 (kiosk.c:26 in kiosk + 1372) [0x104c3c55c] 1-15`, and the column of its count. Frames of the
@@ -103,27 +90,28 @@ pub(super) fn spindump_node(line: &str) -> Option<(usize, SampleNode)> {
     });
     let (name, offset) = name.rsplit_once(" + ").unwrap_or((name, ""));
     let offset = values::number(offset);
-    let name = names::function(name.trim(), offset);
-    let mut left = source(place);
-    put_offset(&mut left, name, offset);
+    let mut node = node(count, pc, (name, offset), image, source(place));
     let first = range.trim().split(['-', ',']).next();
     let first = first.and_then(|n| n.parse::<u64>().ok());
-    let node = SampleNode {
-        parent: None,
-        count,
-        frame: frame(pc, None, name.map(str::to_owned)),
-        image,
-        left,
-        first: first.map(|first| first.saturating_sub(1)),
-    };
+    node.first = first.map(|first| first.saturating_sub(1));
     Some((line.len() - start.len(), node))
 }
 
-/// Keeps the bytes from a function to the address.
-fn put_offset(left: &mut JsonFields, name: Option<&str>, offset: Option<u64>) {
+/// A node; the bytes from its function to the address are kept.
+fn node(
+    count: u64,
+    pc: u64,
+    (name, offset): (&str, Option<u64>),
+    image: Option<(String, u64)>,
+    mut left: JsonFields,
+) -> SampleNode {
+    let name = names::function(name.trim(), offset);
     if let (Some(_), Some(offset)) = (name, offset) {
         left.push(SYMBOL_OFFSET, Value::Unsigned(offset));
     }
+    let frame = frame(pc, None, name.map(str::to_owned));
+    let node = SampleNode::new(count, frame, left);
+    SampleNode { image, ..node }
 }
 
 /// `*40  psynch_mtxcontinue + 0 (…) (blocked by turnstile waiting for kiosk [77] thread 0x1f5) 1-40`: the count, and what
@@ -132,10 +120,8 @@ pub(super) fn waits_for(line: &str, is_own: impl Fn(&str) -> bool) -> Option<(u6
     let (front, rest) = line.split_once("(blocked by ")?;
     let digits = front.trim_start_matches(['*', ' ']).split(' ').next()?;
     let by = rest.split_once(')').map_or(rest, |(by, _)| by);
-    let reason = match by
-        .split_once("waiting for ")
-        .or_else(|| by.split_once("owned by "))
-    {
+    let whom = by.split_once("waiting for ");
+    let reason = match whom.or_else(|| by.split_once("owned by ")) {
         Some((_, whom)) => match whom.split_once(" thread ") {
             Some((process, thread)) if is_own(process) => format!("waits for thread {thread}"),
             _ => format!("waits for {whom}"),

@@ -1,10 +1,9 @@
 //! KSCrash's JSON, versions 2 and 3 of its layout (`KSCrashReportFields.h` names the keys).
 
 use crate::report::{EventKind, Omitted, Reading, Value};
-use crate::symbolicate::import::builder::ReportBuilder;
-use crate::symbolicate::import::json_fields::JsonFields;
-use crate::symbolicate::import::paths::{HeadPaths, ThreadPaths};
-use crate::symbolicate::import::{Layout, json, values};
+use crate::symbolicate::import::{
+    HeadPaths, JsonFields, Layout, ReportBuilder, ThreadPaths, json, values,
+};
 
 const HEAD: HeadPaths = HeadPaths {
     id: "report.id",
@@ -45,14 +44,9 @@ pub fn read(mut report: JsonFields) -> Reading {
 
 /// Reads the report of a crash, during which the recorder crashed, too; that report has the other inside.
 fn recrash(mut first: JsonFields, mut second: JsonFields) -> Reading {
-    if first
-        .get("binary_images")
-        .is_none_or(|images| matches!(images, Value::Array(images) if images.is_empty()))
-    {
-        let images = second.take("binary_images");
-        first.take("binary_images");
-        first.push("binary_images", images.unwrap_or_default());
-    }
+    let own = Some(first.list("binary_images")).filter(|images| !images.is_empty());
+    let images = own.unwrap_or_else(|| second.list("binary_images"));
+    first.push("binary_images", Value::Array(images));
     read_one(first, second)
 }
 
@@ -60,7 +54,7 @@ fn recrash(mut first: JsonFields, mut second: JsonFields) -> Reading {
 fn read_one(mut report: JsonFields, mut second: JsonFields) -> Reading {
     let mut builder = ReportBuilder::default();
     builder.head(&mut report, &HEAD);
-    builder.images(report.list("binary_images"));
+    builder.images(report.list("binary_images"), Vec::new());
     // A crash while a crash was being reported keeps what there was of the first in here.
     let mut crash = report.object("crash");
     let mut error = crash.object("error");

@@ -4,15 +4,13 @@
 //! Generated readers of Protocol Buffers give nothing of a message that was cut, and drop what they don't know; a report
 //! must return what is before the cut, and keep the rest.
 
+use std::borrow::Cow;
+
 use addr2line::gimli::{self, EndianSlice, LittleEndian, Reader as _};
 use rustc_hash::FxHashMap;
 
 use crate::report::{Cpu, DamageKind, EventKind, Frame, Reading, Thread, Value};
 use crate::symbolicate::frame::hex;
-use crate::symbolicate::import::builder::ReportBuilder;
-use crate::symbolicate::import::json_fields::JsonFields;
-use crate::symbolicate::import::paths::{HeadPaths, ThreadPaths};
-use crate::symbolicate::import::{Layout, values};
 
 /// `plcrash` and the version.
 const HEADER: usize = 8;
@@ -24,17 +22,14 @@ enum WireKind {
     /// Bytes, as hexadecimal digits.
     Id,
     Message(Schema),
-    /// A message of which nothing else is kept.
-    Known(Schema),
     /// Any number of these.
     Messages(Schema),
     Numbers,
-    /// A number that is 0 or not.
-    Flag,
-    /// Kept as it is.
-    Raw,
 }
-use WireKind::{Flag, Id, Known, Message, Messages, Number, Numbers, Text};
+use crate::symbolicate::import::{
+    HeadPaths, JsonFields, Layout, ReportBuilder, ThreadPaths, values,
+};
+use WireKind::{Id, Message, Messages, Numbers, Text};
 
 /// The fields of a message, by their numbers.
 type Schema = &'static [(u64, &'static str, WireKind)];
@@ -43,14 +38,14 @@ type Schema = &'static [(u64, &'static str, WireKind)];
 #[rustfmt::skip]
 mod schema {
     use super::Schema;
-    use super::WireKind::{Flag, Id, Known, Message, Messages, Number, Numbers, Raw, Text};
+    use super::WireKind::{Id, Message, Messages, Number, Numbers, Text};
 
     pub const REPORT: Schema = &[
         (1, "system", Message(SYSTEM)), (2, "application", Message(APPLICATION)),
         (3, "threads", Messages(THREAD)), (4, "images", Messages(IMAGE)),
-        (5, "exception", Known(EXCEPTION)), (6, "signal", Message(SIGNAL)),
+        (5, "exception", Message(EXCEPTION)), (6, "signal", Message(SIGNAL)),
         (7, "process", Message(PROCESS)), (8, "machine", Message(MACHINE)),
-        (9, "info", Message(INFO)), (10, "custom_data", Raw),
+        (9, "info", Message(INFO)), (10, "custom_data", Text),
     ];
     pub const SYSTEM: Schema = &[
         (1, "operating_system", Number), (2, "os_version", Text), (3, "architecture", Number),
@@ -60,33 +55,33 @@ mod schema {
         (1, "identifier", Text), (2, "version", Text), (3, "marketing_version", Text),
     ];
     pub const THREAD: Schema = &[
-        (1, "number", Number), (2, "frames", Messages(FRAME)), (3, "crashed", Flag),
+        (1, "number", Number), (2, "frames", Messages(FRAME)), (3, "crashed", Number),
         (4, "registers", Messages(REGISTER)),
     ];
-    pub const FRAME: Schema = &[(3, "instruction_addr", Number), (6, "symbol", Known(SYMBOL))];
+    pub const FRAME: Schema = &[(3, "instruction_addr", Number), (6, "symbol", Message(SYMBOL))];
     pub const SYMBOL: Schema = &[(1, "name", Text), (2, "address", Number)];
     pub const REGISTER: Schema = &[(1, "name", Text), (2, "value", Number)];
     pub const IMAGE: Schema = &[
         (1, "base", Number), (2, "size", Number), (3, "name", Text), (4, "uuid", Id),
-        (5, "code_type", Known(PROCESSOR)),
+        (5, "code_type", Message(PROCESSOR)),
     ];
     pub const PROCESSOR: Schema = &[(2, "cpu_type", Number), (3, "cpu_subtype", Number)];
     pub const EXCEPTION: Schema = &[
         (1, "name", Text), (2, "reason", Text), (3, "frames", Messages(FRAME)),
     ];
     pub const SIGNAL: Schema = &[
-        (1, "name", Text), (2, "code", Text), (3, "address", Number), (4, "mach", Known(MACH)),
+        (1, "name", Text), (2, "code", Text), (3, "address", Number), (4, "mach", Message(MACH)),
     ];
     pub const MACH: Schema = &[(1, "type", Number), (2, "codes", Numbers)];
     pub const PROCESS: Schema = &[
         (1, "name", Text), (2, "pid", Number), (3, "process_path", Text),
-        (4, "parent_process", Text), (5, "parent_pid", Number), (6, "native", Flag),
+        (4, "parent_process", Text), (5, "parent_pid", Number), (6, "native", Number),
         (7, "process_start", Number),
     ];
     pub const MACHINE: Schema = &[
-        (1, "model", Text), (2, "processor", Known(PROCESSOR)), (3, "cores", Number),
+        (1, "model", Text), (2, "processor", Message(PROCESSOR)), (3, "cores", Number),
     ];
-    pub const INFO: Schema = &[(1, "user_requested", Flag), (2, "id", Id)];
+    pub const INFO: Schema = &[(1, "user_requested", Number), (2, "id", Id)];
 }
 
 const HEAD: HeadPaths = HeadPaths {
@@ -102,13 +97,13 @@ const HEAD: HeadPaths = HeadPaths {
     ..HeadPaths::NONE
 };
 
-pub fn read(bytes: &[u8]) -> Result<Reading, (usize, &'static str)> {
+pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, (usize, &'static str)> {
     match bytes.get(HEADER - 1) {
         Some(1) => {}
         Some(_) => return Err((HEADER - 1, "is a version of the layout other than 1")),
         None => return Err((bytes.len(), "the file ends")),
     }
-    let (entries, cut) = decoded(&bytes[HEADER..], schema::REPORT, true);
+    let (entries, cut) = decoded(&bytes[HEADER..], schema::REPORT);
     let mut report = JsonFields::of(Value::Map(entries));
     if report.is_empty() {
         return Err((HEADER, "the message is empty"));
@@ -123,7 +118,7 @@ pub fn read(bytes: &[u8]) -> Result<Reading, (usize, &'static str)> {
         builder.damage(DamageKind::Cut, bytes.len(), message);
     }
     head(&mut builder, &mut report);
-    builder.images(report.list("images"));
+    builder.images(report.list("images"), Vec::new());
     for thread in report.list("threads") {
         let thread = thread_of(&mut builder, JsonFields::of(thread));
         builder.thread(thread);
@@ -140,7 +135,7 @@ pub fn read(bytes: &[u8]) -> Result<Reading, (usize, &'static str)> {
             report.push(&key, value);
         }
     }
-    Ok(builder.finish(Layout::PlCrash, report))
+    Ok(vec![builder.finish(Layout::PlCrash, report)])
 }
 
 fn head(builder: &mut ReportBuilder, report: &mut JsonFields) {
@@ -183,7 +178,7 @@ fn thread_of(builder: &mut ReportBuilder, mut fields: JsonFields) -> Thread {
         id: "number",
         crashed: "crashed",
         frames: "frames",
-        ..ThreadPaths::default()
+        ..ThreadPaths::NONE
     };
     let mut thread = builder.thread_of(fields, &paths);
     thread.frames.iter_mut().for_each(without_underscore);
@@ -246,54 +241,48 @@ fn event(builder: &mut ReportBuilder, report: &mut JsonFields) {
     }
 }
 
-/// The fields of a message by their names, and where it was cut. Those that have none are kept, by their
-/// numbers, if `keeps_all`.
-fn decoded(bytes: &[u8], schema: Schema, keeps_all: bool) -> (Vec<(Value, Value)>, Option<usize>) {
+/// The fields of a message by their names, and where it was cut. Those without a name have their numbers.
+fn decoded(bytes: &[u8], schema: Schema) -> (Vec<(Value, Value)>, Option<usize>) {
     let mut entries: Vec<(Value, Value)> = Vec::new();
     // Where they have the list of each repeated field.
     let mut lists: FxHashMap<u64, usize> = FxHashMap::default();
-    let mut message = WireFields::new(bytes);
-    for (number, wire) in message.by_ref() {
-        let found = schema.iter().find(|(known, ..)| *known == number);
-        let value = match (found.map(|(_, _, kind)| kind), wire) {
-            (Some(Number | Numbers), Wire::Number(n)) => Some(Value::Unsigned(n)),
-            (Some(Text), Wire::Bytes(text)) => {
-                Some(Value::Text(String::from_utf8_lossy(text).into_owned()))
-            }
-            (Some(Flag), Wire::Number(n)) => Some(Value::Bool(n != 0)),
-            (Some(Id), Wire::Bytes(id)) => Some(Value::Text(hex(id))),
-            (Some(Message(of) | Messages(of)), Wire::Bytes(bytes)) => {
-                Some(Value::Map(decoded(bytes, of, true).0))
-            }
-            (Some(Known(of)), Wire::Bytes(bytes)) => Some(Value::Map(decoded(bytes, of, false).0)),
-            _ => None,
+    let mut rest = EndianSlice::new(bytes, LittleEndian);
+    let mut cut = None;
+    while !rest.is_empty() && cut.is_none() {
+        let start = bytes.len() - rest.len();
+        let Ok((number, wire, is_cut)) = field(&mut rest) else {
+            return (entries, Some(start));
         };
-        match (found, value) {
-            (Some((_, name, Messages(_) | Numbers)), Some(value)) => {
-                let at = *lists.entry(number).or_insert(entries.len());
-                match entries.get_mut(at) {
-                    Some((_, Value::Array(all))) => all.push(value),
-                    _ => entries.push((Value::Text((*name).into()), Value::Array(vec![value]))),
-                }
+        cut = is_cut.then_some(bytes.len());
+        let found = schema.iter().find(|(known, ..)| *known == number);
+        let kind = found.map(|(_, _, kind)| kind);
+        let value = match (kind, wire) {
+            (Some(Message(of) | Messages(of)), Wire::Bytes(bytes)) => {
+                Value::Map(decoded(bytes, of).0)
             }
-            (Some((_, name, _)), Some(value)) => {
-                entries.push((Value::Text((*name).into()), value));
-            }
-            _ if keeps_all => {
-                let value = match wire {
-                    Wire::Number(n) => Value::Unsigned(n),
-                    Wire::Bytes(bytes) => match std::str::from_utf8(bytes) {
-                        Ok(text) => Value::Text(text.to_owned()),
-                        Err(_) => Value::Bytes(bytes.to_vec()),
-                    },
-                };
-                let key = found.map_or(format!("field {number}"), |(_, name, _)| (*name).into());
-                entries.push((Value::Text(key), value));
-            }
-            _ => {}
+            (Some(Id), Wire::Bytes(id)) => Value::Text(hex(id)),
+            (_, Wire::Number(n)) => Value::Unsigned(n),
+            (_, Wire::Bytes(bytes)) => match String::from_utf8_lossy(bytes) {
+                Cow::Owned(_) if !matches!(kind, Some(Text)) => Value::Bytes(bytes.to_vec()),
+                text => Value::Text(text.into_owned()),
+            },
+        };
+        let key = found.map_or(format!("field {number}"), |(_, name, _)| (*name).into());
+        let key = Value::Text(key);
+        if !matches!(
+            (kind, wire),
+            (Some(Messages(_)), Wire::Bytes(_)) | (Some(Numbers), _)
+        ) {
+            entries.push((key, value));
+            continue;
+        }
+        let at = *lists.entry(number).or_insert(entries.len());
+        match entries.get_mut(at) {
+            Some((_, Value::Array(all))) => all.push(value),
+            _ => entries.push((key, Value::Array(vec![value]))),
         }
     }
-    (entries, message.cut)
+    (entries, cut)
 }
 
 /// A field's value.
@@ -303,56 +292,20 @@ enum Wire<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message: number and value. After the last, [`WireFields::cut`] says whether it ended
-/// where a message may end.
-struct WireFields<'a> {
-    rest: EndianSlice<'a, LittleEndian>,
-    len: usize,
-    cut: Option<usize>,
-}
-
-impl<'a> WireFields<'a> {
-    fn new(bytes: &'a [u8]) -> WireFields<'a> {
-        WireFields {
-            rest: EndianSlice::new(bytes, LittleEndian),
-            len: bytes.len(),
-            cut: None,
+/// The number and the value of the next field; true if the message was cut within it, so that its front alone is there.
+fn field<'a>(rest: &mut EndianSlice<'a, LittleEndian>) -> gimli::Result<(u64, Wire<'a>, bool)> {
+    let tag = rest.read_uleb128()?;
+    let mut is_cut = false;
+    let value = match tag & 7 {
+        0 => Wire::Number(rest.read_uleb128()?),
+        1 => Wire::Number(rest.read_u64()?),
+        5 => Wire::Number(rest.read_u32()?.into()),
+        2 => {
+            let len = rest.read_uleb128()?;
+            is_cut = len > rest.len() as u64;
+            Wire::Bytes(rest.split(rest.len().min(len as usize))?.slice())
         }
-    }
-
-    fn field(&mut self) -> gimli::Result<(u64, Wire<'a>)> {
-        let tag = self.rest.read_uleb128()?;
-        let value = match tag & 7 {
-            0 => Wire::Number(self.rest.read_uleb128()?),
-            1 => Wire::Number(self.rest.read_u64()?),
-            5 => Wire::Number(self.rest.read_u32()?.into()),
-            2 => {
-                let len = self.rest.read_uleb128()?;
-                // A message that was cut within its last field still has that field's front.
-                if len > self.rest.len() as u64 {
-                    self.cut = Some(self.len);
-                }
-                let part = self.rest.split(self.rest.len().min(len as usize))?;
-                Wire::Bytes(part.slice())
-            }
-            _ => return Err(gimli::Error::UnsupportedOffset),
-        };
-        Ok((tag >> 3, value))
-    }
-}
-
-impl<'a> Iterator for WireFields<'a> {
-    type Item = (u64, Wire<'a>);
-
-    fn next(&mut self) -> Option<(u64, Wire<'a>)> {
-        if self.rest.is_empty() || self.cut.is_some() {
-            return None;
-        }
-        let start = self.len - self.rest.len();
-        let field = self.field().ok();
-        if field.is_none() {
-            self.cut = Some(start);
-        }
-        field
-    }
+        _ => return Err(gimli::Error::UnsupportedOffset),
+    };
+    Ok((tag >> 3, value, is_cut))
 }

@@ -2,11 +2,12 @@
 //! `stacktrace.frames` (outermost first) and `registers`, images in `debug_meta`, the rest in
 //! `contexts`.
 
-use crate::report::{EventKind, Reading, Thread, Value};
-use crate::symbolicate::import::Layout;
-use crate::symbolicate::import::builder::ReportBuilder;
-use crate::symbolicate::import::json_fields::{JsonFields, unsigned};
-use crate::symbolicate::import::paths::{HeadPaths, ThreadPaths, joined, registers};
+use std::mem::take;
+
+use crate::report::{EventKind, Reading, Report, Sample, Thread, Value};
+use crate::symbolicate::import::{
+    HeadPaths, JsonFields, Layout, ReportBuilder, ThreadPaths, joined,
+};
 
 const HEAD: HeadPaths = HeadPaths {
     id: "event_id",
@@ -24,75 +25,122 @@ const HEAD: HeadPaths = HeadPaths {
     ..HeadPaths::NONE
 };
 
+const THREAD: ThreadPaths = ThreadPaths {
+    name: "name",
+    crashed: "crashed",
+    registers: &["stacktrace.registers"],
+    frames: "stacktrace.frames",
+    ..ThreadPaths::NONE
+};
+
 pub fn read(mut event: JsonFields) -> Reading {
     let mut builder = ReportBuilder::default();
     builder.head(&mut event, &HEAD);
-    builder.images(event.list("debug_meta.images"));
+    builder.images(event.list("debug_meta.images"), Vec::new());
     name(&mut builder, &mut event);
     // Of a chain of exceptions the last is the one that was not caught.
     let mut thrown = event.list("exception.values|exception");
     let mut exception = JsonFields::of(thrown.pop().unwrap_or_default());
     what(&mut builder, &mut exception, &mut event);
     let is_stall = builder.event().kind == EventKind::Stall;
-    let mut stack = exception.take("stacktrace");
-    let thread_id = exception.take("thread_id");
+    let is_own = matches!(event.get("sdk.name"), Some(Value::Text(name)) if name == "wedjat");
+    let (mut stack, mut sample) = (exception.take("stacktrace"), None);
     let mut has_stack = false;
-    let mut threads = Vec::new();
-    let list = event.list("threads.values|threads");
-    for (index, thread) in list.into_iter().enumerate() {
-        let mut fields = JsonFields::of(thread);
-        let id = fields.take("id|uuid");
-        let main = fields.bool("main").unwrap_or(index == 0);
-        let is_current = fields.bool("current") == Some(true);
-        let own = fields.take("stacktrace");
+    let thread_id = exception.take("thread_id");
+    let threads = event.list("threads.values|threads").into_iter();
+    let threads: Vec<JsonFields> = threads.map(JsonFields::of).collect();
+    let signs = |fields: &JsonFields| {
+        let is = |key| fields.get(key) == Some(&Value::Bool(true));
+        let is_named = thread_id.is_some() && fields.get("id") == thread_id.as_ref();
         // A stack of its own is where an error was reported, rather than where it was thrown.
-        let is_other = !is_stall && own.is_some() && stack.is_some();
-        let paths = ThreadPaths {
-            name: "name",
-            crashed: "crashed",
-            ..ThreadPaths::default()
-        };
-        let mut thread = builder.thread_of(fields, &paths);
-        thread.id = id.as_ref().and_then(unsigned).unwrap_or(index as u64);
-        thread.main = main;
-        let is_named = thread_id.is_some() && id == thread_id;
-        let signs = [
-            thread.crashed,
-            is_named && !is_other,
-            is_current && !is_other,
-        ];
-        threads.push((signs, thread, own));
-    }
+        let is_other = !is_stall && stack.is_some() && fields.has("stacktrace");
+        let is_current = is("current") && !is_other;
+        [is("crashed"), is_named && !is_other, is_current]
+    };
     // The thread that crashed, else the one that the exception names, else the one that reported it.
-    let most = threads.iter().map(|(signs, ..)| *signs).max();
-    for (signs, mut thread, own) in threads {
-        let about = signs.contains(&true) && Some(signs) == most;
-        thread.crashed |= about && !is_stall;
-        let own = own.or_else(|| stack.take_if(|_| about));
-        has_stack |= about && own.is_some();
-        add(&mut builder, thread, own);
+    let all: Vec<[bool; 3]> = threads.iter().map(signs).collect();
+    let most = all.iter().max().filter(|signs| signs.contains(&true));
+    for (index, mut fields) in threads.into_iter().enumerate() {
+        let is_about = most == Some(&all[index]);
+        if !fields.has("stacktrace")
+            && let Some(stack) = stack.take_if(|_| is_about)
+        {
+            fields.push("stacktrace", stack);
+        }
+        has_stack |= is_about && fields.has("stacktrace");
+        if is_about && is_own && is_stall {
+            sample = stack.take();
+        }
+        let main = fields.bool("main").unwrap_or(index == 0);
+        let is_crashed = is_about && !is_stall && !is_own;
+        fields.take("current");
+        let thread = thread_of(&mut builder, fields, index as u64);
+        let is_crashed = thread.crashed || is_crashed;
+        add(
+            &mut builder,
+            Thread {
+                main,
+                crashed: is_crashed,
+                ..thread
+            },
+        );
     }
-    if !has_stack && stack.is_some() {
-        let thread = Thread {
-            crashed: true,
-            main: builder.report.threads.is_empty(),
-            ..Thread::default()
-        };
-        add(&mut builder, thread, stack);
+    if let Some(stack) = stack.filter(|_| !has_stack && !is_own) {
+        let thread = thread_of(&mut builder, JsonFields::one("stacktrace", stack), 0);
+        let main = builder.report.threads.is_empty();
+        add(
+            &mut builder,
+            Thread {
+                main,
+                crashed: true,
+                ..thread
+            },
+        );
+    }
+    if is_own {
+        own_sections(&mut builder.report, &mut event);
+        // The stack of a stall is the most frequent of its samples.
+        let stack = sample.map(|stack| JsonFields::one("stacktrace", stack));
+        if let Some(stack) = stack.map(|stack| thread_of(&mut builder, stack, 0)) {
+            builder.report.samples.push(Sample {
+                count: 1,
+                frames: stack.frames,
+                ..Sample::default()
+            });
+        }
     }
     event.keep("exception", exception);
     builder.finish(Layout::Event, event)
 }
 
-/// Adds a thread with its stack. If its registers say that it stood elsewhere, its first frame is a caller's, too: the
-/// one that the link register names.
-fn add(builder: &mut ReportBuilder, mut thread: Thread, stack: Option<Value>) {
-    let mut stack = JsonFields::of(stack.unwrap_or_default());
-    let frames = stack.list("frames");
-    thread.registers = registers(stack.object("registers"));
-    thread.extra.extend(stack.into_extra());
-    // Outermost first in these.
-    builder.put_frames(&mut thread, frames.into_iter().rev().map(placed));
+/// A thread with its stack, whose frames are outermost first.
+fn thread_of(builder: &mut ReportBuilder, mut fields: JsonFields, index: u64) -> Thread {
+    let id = fields.unsigned("id");
+    fields.take("id|uuid");
+    let state = fields.text("state");
+    let mut frames = fields.list(THREAD.frames);
+    frames.reverse();
+    let address = |frame: &Value| JsonFields::of(frame.clone()).unsigned("instruction_addr");
+    let addresses: Vec<Option<u64>> = frames.iter().map(address).collect();
+    // A function that was inlined has the address of the one that it was inlined into.
+    for (frame, pair) in frames.iter_mut().zip(addresses.windows(2)) {
+        if let Value::Map(entries) = frame {
+            let is_inlined = pair[0] == pair[1] && pair[0].is_some_and(|pc| pc != 0);
+            entries.push((Value::Text("inlined".into()), Value::Bool(is_inlined)));
+        }
+    }
+    let mut thread = builder.thread_of(fields, &THREAD);
+    builder.put_frames(&mut thread, frames);
+    Thread {
+        id: id.unwrap_or(index),
+        state,
+        ..thread
+    }
+}
+
+/// Adds a thread. If its registers say that it stood elsewhere, its first frame is a caller's, too: the one that the link
+/// register names.
+fn add(builder: &mut ReportBuilder, thread: Thread) {
     let is_pc = |name: &str| matches!(name, "pc" | "rip" | "eip");
     let pc = thread.registers.iter().find(|(name, _)| is_pc(name));
     let first = thread.frames.first().map(|frame| frame.pc);
@@ -102,27 +150,32 @@ fn add(builder: &mut ReportBuilder, mut thread: Thread, stack: Option<Value>) {
     }
 }
 
-/// A frame under the keys by which `recorded.rs` finds its file and line.
-fn placed(frame: Value) -> Value {
-    let mut fields = JsonFields::of(frame);
-    for (from, to) in [
-        ("abs_path|filename", "sourceFile"),
-        ("lineno", "sourceLine"),
-    ] {
-        if let Some(value) = fields.take(from) {
-            fields.push(to, value);
-        }
+/// Takes the sections that an envelope of our own has as they are in the report.
+fn own_sections(report: &mut Report, event: &mut JsonFields) {
+    let mut contexts = event.object("contexts");
+    let mut own = JsonFields::default();
+    for key in ["event", "stall_end", "vitals", "loss"] {
+        own.push(key, contexts.take(key).unwrap_or_default());
     }
-    fields.into_raw()
+    own.push("context", contexts.take("app_state").unwrap_or_default());
+    own.extend_object(contexts.object("report"));
+    let own = serde_json::to_value(own.into_raw());
+    if let Ok(own) = own.and_then(serde_json::from_value::<Report>) {
+        let (threads, images) = (take(&mut report.threads), take(&mut report.images));
+        *report = Report {
+            threads,
+            images,
+            ..own
+        };
+    }
+    event.keep("contexts", contexts);
 }
 
 /// Names the app if no context does: by the program's file, else by the front of `release`, which is
 /// `com.example.app@2.1+77`.
 fn name(builder: &mut ReportBuilder, event: &mut JsonFields) {
     let release = event.text("release");
-    let parts = release
-        .as_deref()
-        .and_then(|release| release.rsplit_once('@'));
+    let parts = release.as_deref().unwrap_or("").rsplit_once('@');
     let program = builder.program();
     let app = &mut builder.report.head.app;
     if app.name.is_empty() {

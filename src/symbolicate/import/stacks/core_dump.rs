@@ -13,13 +13,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::{EventKind, Image, Reading, Thread, Value};
+use crate::report::{EventKind, Reading, Thread, Value};
 use crate::symbolicate::frame::image_file_name;
-use crate::symbolicate::import::builder::{ReportBuilder, frame, numbered};
-use crate::symbolicate::import::json_fields::JsonFields;
-use crate::symbolicate::import::paths::HeadPaths;
 use crate::symbolicate::import::plain_text::{Line, Sign, below};
-use crate::symbolicate::import::{Layout, values};
+use crate::symbolicate::import::stack_lines::Line as StackLine;
+use crate::symbolicate::import::{
+    HeadPaths, JsonFields, Layout, ReportBuilder, numbered_thread, values,
+};
 use crate::symbolicate::names::symbol_text as names;
 
 const HEAD: HeadPaths = HeadPaths {
@@ -38,9 +38,7 @@ pub fn sign(lines: &[Line], at: usize) -> Option<Sign> {
         return is_one.then_some(Sign::Label("PID"));
     }
     if line.starts_with(STACK) {
-        return stack_frame(below(lines, at))
-            .is_some()
-            .then_some(Sign::Body);
+        return stack_frame(below(lines, at)).map(|_| Sign::Body);
     }
     let is_first = dumped(line).is_some() && !line.starts_with("Message: ");
     is_first.then_some(Sign::Label("dumped core"))
@@ -49,11 +47,9 @@ pub fn sign(lines: &[Line], at: usize) -> Option<Sign> {
 /// `Process 77 (kiosk) of user 1000 dumped core.`: number and name.
 fn dumped(line: &str) -> Option<(u64, &str)> {
     let (_, rest) = line.strip_suffix('.')?.split_once("Process ")?;
-    let process = rest
-        .split_once(" of user ")
-        .filter(|_| rest.ends_with(" dumped core"))?
-        .0;
-    number_and_name(process)
+    let (process, rest) = rest.split_once(" of user ")?;
+    rest.ends_with(" dumped core")
+        .then(|| number_and_name(process))?
 }
 
 /// `77 (kiosk)`.
@@ -62,90 +58,79 @@ fn number_and_name(text: &str) -> Option<(u64, &str)> {
     Some((number.trim().parse().ok()?, name.strip_suffix(')')?))
 }
 
-/// `#0  0x000055d6c0a0111d till_open (kiosk + 0x111d)`: address, function, module, and offset in that.
-fn stack_frame(line: &str) -> Option<(u64, &str, &str, Option<u64>)> {
+/// `#0  0x000055d6c0a0111d till_open (kiosk + 0x111d)`: the offset is in the module.
+fn stack_frame(line: &str) -> Option<StackLine<'_>> {
     let (number, rest) = line.strip_prefix('#')?.split_once(' ')?;
     number.parse::<u32>().ok()?;
     let (word, rest) = rest.trim_start().split_once(' ')?;
     let (name, place) = rest.trim().strip_suffix(')')?.rsplit_once(" (")?;
-    let (module, offset) = place.rsplit_once(" + ").unwrap_or((place, ""));
-    Some((values::address(word)?, name, module, values::number(offset)))
+    let (image, offset) = place.rsplit_once(" + ").unwrap_or((place, ""));
+    let pc = values::address(word)?;
+    Some(StackLine {
+        image,
+        pc,
+        base: values::number(offset).and_then(|offset| pc.checked_sub(offset)),
+        symbol: Some(name).filter(|name| *name != "n/a"),
+        ..StackLine::default()
+    })
 }
 
 pub fn read(text: &str) -> Reading {
     let (mut builder, mut labels) = (ReportBuilder::default(), JsonFields::default());
-    let (mut ids, mut bases) = (BTreeMap::new(), BTreeMap::new());
-    let mut threads: Vec<Thread> = Vec::new();
+    let mut ids = BTreeMap::new();
+    let mut threads: Vec<(u64, Vec<Value>)> = Vec::new();
     let mut process = None;
     for line in text.lines().map(str::trim) {
-        process = process.or(dumped(line).map(|(pid, name)| (pid, name.to_owned())));
+        process = process.or(dumped(line));
         if let Some(rest) = line.strip_prefix(STACK) {
-            let id = rest.trim_end_matches(':').parse().unwrap_or(0);
-            threads.push(Thread {
-                id,
-                crashed: threads.is_empty(),
-                extra: vec![numbered(id)],
-                ..Thread::default()
-            });
-        } else if let Some((pc, name, module, offset)) = stack_frame(line) {
-            if let Some(base) = offset.and_then(|offset| pc.checked_sub(offset)) {
-                bases.insert(base, module.to_owned());
-            }
-            let name = Some(name.to_owned()).filter(|name| name != "n/a");
-            let thread = threads.last_mut().into_iter();
-            thread.for_each(|thread| thread.frames.push(frame(pc, None, name.clone())));
+            threads.push((rest.trim_end_matches(':').parse().unwrap_or(0), Vec::new()));
+        } else if let (Some(found), Some((_, frames))) = (stack_frame(line), threads.last_mut()) {
+            frames.push(found.fields().into_raw());
         } else if let Some((module, id)) = build_id(line) {
-            ids.insert(
-                image_file_name(module).to_owned(),
-                (module.to_owned(), values::id(id)),
-            );
+            ids.insert(image_file_name(module), (module, id));
         } else if let Some((key, value)) = line.split_once(": ") {
+            // `Sat 2026-11-21 10:00:00 UTC (5min ago)`
+            let value = if key == "Timestamp" {
+                value.split_once(' ').map_or(value, |(_, time)| time)
+            } else {
+                value
+            };
             labels.push(key, Value::Text(value.to_owned()));
         }
     }
-    for (base, module) in bases {
-        let known = ids.get(image_file_name(&module)).cloned();
-        let (name, id) = known.unwrap_or((module, Vec::new()));
-        builder.image(Image {
-            name,
-            id,
-            base,
-            ..Image::default()
-        });
-    }
-    builder.index_images();
-    // `Sat 2026-11-21 10:00:00 UTC (5min ago)`
-    let time = labels.text("Timestamp");
-    if let Some((_, time)) = time.as_deref().and_then(|time| time.split_once(' ')) {
-        labels.push("Timestamp", Value::Text(time.to_owned()));
-    }
     builder.head(&mut labels, &HEAD);
     let pid = labels.text("PID");
-    let own = pid
-        .as_deref()
-        .and_then(number_and_name)
-        .map(|(pid, name)| (pid, name.to_owned()));
-    let (pid, name) = own.or(process).unwrap_or_default();
+    let own = pid.as_deref().and_then(number_and_name).or(process);
+    let (pid, name) = own.unwrap_or_default();
     let head = &mut builder.report.head;
-    (head.pid, head.app.name, head.os.name) = (pid, name, "Linux".into());
+    (head.pid, head.app.name, head.os.name) = (pid, name.to_owned(), "Linux".into());
     let event = builder.event();
     (event.kind, event.fatal) = (EventKind::Crash, true);
     let signal = labels.text("Signal");
     if let Some((number, name)) = signal.as_deref().and_then(number_and_name) {
         builder.signal(Some(number), Some(format!("SIG{name}")), None);
     }
-    for mut thread in threads {
-        thread.main = thread.id == pid;
+    for (index, (id, frames)) in threads.into_iter().enumerate() {
+        let mut thread = Thread {
+            main: id == pid,
+            crashed: index == 0,
+            ..numbered_thread(id)
+        };
+        builder.put_frames(&mut thread, frames);
         builder.thread(thread);
+    }
+    for image in &mut builder.report.images {
+        if let Some((module, id)) = ids.get(image_file_name(&image.name)) {
+            (image.name, image.id) = ((*module).to_owned(), values::id(id));
+        }
     }
     builder.finish(Layout::CoreDump, labels)
 }
 
 /// `Module /usr/bin/kiosk with build-id 1952887b…`, in older ones `Found module … with build-id: …`.
 fn build_id(line: &str) -> Option<(&str, &str)> {
-    let rest = line
-        .strip_prefix("Module ")
-        .or(line.strip_prefix("Found module "))?;
+    let found = line.strip_prefix("Found module ");
+    let rest = found.or(line.strip_prefix("Module "))?;
     let (module, id) = rest.split_once(" with build-id")?;
     names::function(module, None)?;
     Some((module, id.trim_start_matches(':').trim()))

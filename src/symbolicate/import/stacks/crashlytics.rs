@@ -15,12 +15,9 @@
 //! ```
 
 use crate::report::{EventKind, Reading, Thread, Value, limits};
-use crate::symbolicate::import::builder::ReportBuilder;
-use crate::symbolicate::import::json_fields::JsonFields;
-use crate::symbolicate::import::paths::HeadPaths;
 use crate::symbolicate::import::plain_text::{Line as TextLine, Sign};
 use crate::symbolicate::import::stack_lines::{Line, stack_line};
-use crate::symbolicate::import::{Layout, values};
+use crate::symbolicate::import::{HeadPaths, JsonFields, Layout, ReportBuilder, values};
 
 const HEAD: HeadPaths = HeadPaths {
     id: "Issue ID|Issue",
@@ -47,13 +44,9 @@ pub fn read(text: &str) -> Reading {
     let mut threads: Vec<CrashlyticsThread> = Vec::new();
     let mut title = None;
     for line in text.lines().map(str::trim) {
-        if let Some(label) = line
-            .strip_prefix('#')
-            .filter(|label| label.starts_with(' '))
-        {
-            if let Some((key, value)) = label.split_once(": ") {
-                labels.push(key.trim(), Value::Text(value.trim().to_owned()));
-            }
+        if let Some(label) = line.strip_prefix("# ") {
+            let label = label.split_once(": ").into_iter();
+            label.for_each(|(key, value)| labels.push(key, Value::Text(value.trim().to_owned())));
         } else if let Some(found) = stack_line(line) {
             if let Some(title) = title.take() {
                 threads.push(begin(&mut builder, title));
@@ -69,10 +62,8 @@ pub fn read(text: &str) -> Reading {
             match title.replace(line) {
                 // Lines after a title are its message.
                 Some(above) if above.contains("Exception: ") => {
-                    builder
-                        .event()
-                        .message
-                        .get_or_insert_with(|| line.to_owned());
+                    let message = &mut builder.event().message;
+                    message.get_or_insert_with(|| line.to_owned());
                     title = Some(above);
                 }
                 Some(above) => rest.push(Value::Text(above.to_owned())),
@@ -102,16 +93,10 @@ pub fn read(text: &str) -> Reading {
 
 /// `#0. Crashed: com.apple.main-thread`, `Fatal Exception: NSRangeException`, or a thread's name.
 fn begin(builder: &mut ReportBuilder, title: &str) -> CrashlyticsThread {
-    let name = match title
-        .strip_prefix('#')
-        .and_then(|title| title.split_once(". "))
-    {
-        Some((_, name)) => name,
-        None => title,
-    };
-    let thrown = name
-        .strip_prefix("Fatal Exception: ")
-        .or(name.strip_prefix("Non-fatal Exception: "));
+    let numbered = title.split_once(". ").filter(|_| title.starts_with('#'));
+    let name = numbered.map_or(title, |(_, name)| name);
+    let thrown = name.strip_prefix("Fatal Exception: ");
+    let thrown = thrown.or(name.strip_prefix("Non-fatal Exception: "));
     if let Some(thrown) = thrown {
         let event = builder.event();
         event.kind = EventKind::Exception;

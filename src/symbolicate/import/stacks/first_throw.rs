@@ -2,12 +2,10 @@
 //! `*** First throw call stack:` with frames, or with addresses alone.
 
 use crate::report::{EventKind, Reading, Value};
-use crate::symbolicate::import::Layout;
 use crate::symbolicate::import::apple::crash_text::stack_in_words;
 use crate::symbolicate::import::apple::exception::thrown_name;
-use crate::symbolicate::import::builder::ReportBuilder;
-use crate::symbolicate::import::json_fields::JsonFields;
 use crate::symbolicate::import::plain_text::{Line, Sign, below};
+use crate::symbolicate::import::{JsonFields, Layout, ReportBuilder};
 
 const TITLE: &str = "*** First throw call stack:";
 const MESSAGE: &str = "*** Terminating app due to uncaught exception ";
@@ -30,18 +28,12 @@ pub fn read(text: &str) -> Reading {
     if let Some(at) = before.find(MESSAGE) {
         // `2026-11-21 10:00:00.500 kiosk[77:1234] `
         let line = before[..at].lines().last().unwrap_or("");
-        let process = line
-            .trim()
-            .rsplit_once('[')
-            .filter(|_| before[..at].ends_with("] "));
-        if let Some((front, pid)) = process {
+        let process = line.trim().rsplit_once('[');
+        if let Some((front, pid)) = process.filter(|_| before[..at].ends_with("] ")) {
             let head = &mut builder.report.head;
             head.app.name = front.rsplit(' ').next().unwrap_or("").to_owned();
-            head.pid = pid
-                .split([':', ']'])
-                .next()
-                .and_then(|pid| pid.parse().ok())
-                .unwrap_or(0);
+            let pid = pid.split([':', ']']).next().unwrap_or("");
+            head.pid = pid.parse().unwrap_or(0);
         }
         let message = before[at..].trim();
         builder.event().name = thrown_name(message).map(str::to_owned);

@@ -1,27 +1,19 @@
 //! Stacks that a program prints by a library: lines of `backtrace_symbols`, glog, absl, boost and Chromium.
 
 use crate::report::{EventKind, Reading, Thread, Value};
-use crate::symbolicate::import::builder::ReportBuilder;
-use crate::symbolicate::import::json_fields::JsonFields;
 use crate::symbolicate::import::plain_text::{Line as TextLine, Sign};
 use crate::symbolicate::import::stack_lines::Line;
-use crate::symbolicate::import::{Layout, values};
+use crate::symbolicate::import::{JsonFields, Layout, ReportBuilder, values};
 
 /// Lines in front of a stack in which its signal is looked for.
 const LINES_BEFORE: usize = 8;
 
 /// What a line says of such a stack: two frames, one after the other, begin it.
 pub fn sign(lines: &[TextLine], at: usize) -> Option<Sign> {
-    let is_frame = |at: usize| {
-        lines
-            .get(at)
-            .is_some_and(|line| printed_frame(line).is_some())
-    };
-    if !is_frame(at) {
-        return None;
-    }
+    let line = |at: usize| lines.get(at).map_or("", |line| line);
+    let is_frame = |at: usize| printed_frame(line(at)).is_some();
     let is_first = at == 0 || !is_frame(at - 1);
-    (is_first && is_frame(at + 1)).then_some(Sign::Stack)
+    (is_frame(at) && is_first && is_frame(at + 1)).then_some(Sign::Stack)
 }
 
 /// Reads a line:
@@ -44,9 +36,8 @@ fn printed_frame(line: &str) -> Option<Line<'_>> {
     if let Some(rest) = line.strip_prefix('#') {
         let (number, rest) = rest.split_once(' ')?;
         let (pc, rest) = pc_and_rest(rest).filter(|_| number.parse::<u32>().is_ok())?;
-        let place = rest
-            .strip_prefix('(')
-            .and_then(|rest| rest.strip_suffix(')'));
+        let place = rest.strip_prefix('(');
+        let place = place.and_then(|rest| rest.strip_suffix(')'));
         if let Some((image, offset)) = place.and_then(|place| place.rsplit_once('+')) {
             return Some(printed(pc, "", image, offset));
         }
@@ -62,16 +53,15 @@ fn printed_frame(line: &str) -> Option<Line<'_>> {
     let (number, rest) = line.split_once("# ")?;
     number.parse::<u32>().ok()?;
     let (name, image) = match rest.rsplit_once(" at ") {
-        Some((name, _)) => (name, ""),
-        None => rest.rsplit_once(" in ")?,
+        Some((name, place)) => (name, Some("").filter(|_| place.contains(':'))?),
+        None => rest
+            .rsplit_once(" in ")
+            .filter(|(_, image)| image.contains('/'))?,
     };
-    let pc = values::address(name);
-    Some(printed(
-        pc.unwrap_or(0),
-        if pc.is_some() { "" } else { name },
-        image,
-        "",
-    ))
+    Some(match values::address(name) {
+        Some(pc) => printed(pc, "", image, ""),
+        None => printed(0, name, image, ""),
+    })
 }
 
 /// The frame of a line; `offset` is that in the function, without one that in the image.
@@ -128,7 +118,7 @@ pub fn read(text: &str, before: &[TextLine]) -> Reading {
     if let Some(number) = signal.filter(|number| *number > 0) {
         (event.kind, event.fatal) = (EventKind::Crash, true);
         thread.crashed = true;
-        let name = values::signal_name_of(number, true).map(str::to_owned);
+        let name = values::signal_name(number, true).map(str::to_owned);
         builder.signal(Some(number), name, None);
     } else {
         event.kind = EventKind::Other;
@@ -136,10 +126,8 @@ pub fn read(text: &str, before: &[TextLine]) -> Reading {
         event.extra.push(("type".into(), word));
     }
     builder.called(thread);
-    builder.finish(
-        Layout::Printed,
-        JsonFields::one("lines", Value::Array(rest)),
-    )
+    let left = JsonFields::one("lines", Value::Array(rest));
+    builder.finish(Layout::Printed, left)
 }
 
 #[cfg(test)]

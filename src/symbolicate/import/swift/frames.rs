@@ -1,16 +1,14 @@
 //! Single lines of Swift's backtraces: frames, registers, images, titles of threads.
 
-use crate::report::{Found, Image, Value};
-use crate::symbolicate::import::json_fields::JsonFields;
-use crate::symbolicate::import::stack_lines::stack_line;
-use crate::symbolicate::import::values;
-use crate::symbolicate::keys::SYMBOL_OFFSET;
+use crate::report::{Found, Image};
+use crate::symbolicate::import::stack_lines::{Line, source, stack_line};
+use crate::symbolicate::import::{JsonFields, values};
 use crate::symbolicate::names::symbol_text as names;
 
 /// A row of a stack.
 #[derive(Debug)]
 pub(super) enum BacktraceRow {
-    /// How it was found, and its fields: that of a function that was inlined has `inline`.
+    /// How it was found, and its fields: that of a function that was inlined has `inlined`.
     Frame(Found, JsonFields),
     /// Frames that are not printed; the count where it is.
     Omitted(Option<u64>),
@@ -45,98 +43,71 @@ pub(super) fn row(line: &str, first: u64) -> Option<BacktraceRow> {
     }
     let word = rest.split(' ').next().unwrap_or("");
     let address = values::number(word).filter(|_| names::is_address(word));
-    let what = match address {
-        Some(_) => rest[word.len()..].trim(),
-        None => rest,
-    };
-    let mut fields = placed(what);
-    if address.is_none() && fields.is_empty() {
+    let what = address.map_or(rest, |_| rest[word.len()..].trim());
+    if address.is_none() && what.is_empty() {
         return None;
     }
     let is_first = line[..digits].bytes().all(|c| c == b'0') || inlined;
     let pc = address.or(is_first.then_some(first)).unwrap_or(0);
-    fields.push("instruction_addr", Value::Unsigned(pc));
-    if inlined {
-        fields.push("inline", Value::Bool(true));
-    }
-    Some(BacktraceRow::Frame(found, fields))
+    let placed = placed(what);
+    Some(BacktraceRow::Frame(
+        found,
+        Line {
+            pc,
+            inlined,
+            ..placed
+        }
+        .fields(),
+    ))
 }
 
 fn number_within(text: &str) -> Option<u64> {
-    let is_other = |c: char| !c.is_ascii_digit();
-    text.split(is_other)
-        .find(|word| !word.is_empty())?
-        .parse()
-        .ok()
+    let mut words = text.split(|c: char| !c.is_ascii_digit());
+    words.find(|word| !word.is_empty())?.parse().ok()
 }
 
-/// `NAME + 302 in IMAGE at FILE:LINE:COLUMN`, under the keys by which frames are read.
-fn placed(what: &str) -> JsonFields {
-    let mut fields = JsonFields::default();
-    let at = what
-        .find(" at /")
-        .or_else(|| what.find(" at <"))
-        .or_else(|| what.rfind(" at "));
-    let (front, place) = match at {
+/// `NAME + 302 in IMAGE at FILE:LINE:COLUMN`.
+fn placed(what: &str) -> Line<'_> {
+    let at = what.find(" at /").or_else(|| what.find(" at <"));
+    let (front, place) = match at.or_else(|| what.rfind(" at ")) {
         // Without a place, ` at ` may be of the name.
         Some(at) if what[..at].contains(" in ") => (&what[..at], &what[at + 4..]),
         _ => (what, ""),
     };
     // Names of closures have the same word.
-    let Some((name, image)) = front.rsplit_once(" in ") else {
-        if !front.is_empty() {
-            fields.push("symbol", Value::Text(front.to_owned()));
-        }
-        return fields;
-    };
+    let (name, image) = front.rsplit_once(" in ").unwrap_or((front, ""));
     let (symbol, offset) = match name.rsplit_once(" + ") {
         Some((symbol, offset)) if offset.parse::<u64>().is_ok() => (symbol, offset.parse().ok()),
         _ => (name, None),
     };
-    fields.push("symbol", Value::Text(symbol.trim().to_owned()));
-    fields.push("image", Value::Text(image.trim().to_owned()));
-    if let Some(offset) = offset {
-        fields.push(SYMBOL_OFFSET, Value::Unsigned(offset));
+    Line {
+        image: image.trim(),
+        symbol: Some(symbol.trim()),
+        offset,
+        source: source(place),
+        ..Line::default()
     }
-    let mut parts = place.rsplitn(3, ':');
-    let (column, line, file) = (parts.next(), parts.next(), parts.next());
-    let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
-    let line = number(line).filter(|line| *line > 0);
-    // Unless the compiler made it up.
-    let file = file.filter(|file| !file.contains("<compiler-generated>"));
-    if let (Some(file), Some(line)) = (file, line) {
-        fields.push("sourceFile", Value::Text(file.to_owned()));
-        fields.push("sourceLine", Value::Unsigned(line));
-        if let Some(column) = number(column).filter(|column| *column > 0) {
-            fields.push("column", Value::Unsigned(column));
-        }
-    }
-    fields
 }
 
 /// A frame of the runtime's own trace, all of which are return addresses:
 /// `3    libswiftCore.so   0x00007f704f6f94f0 NAME + 303`. The address is that of the function, where that is known, else
 /// the frame's own.
-pub(super) fn runtime_row(line: &str) -> Option<(JsonFields, Option<u64>)> {
+pub(super) fn runtime_row(line: &str) -> Option<JsonFields> {
     let mut found = stack_line(line.trim())?;
     if found.name().is_some() {
         found.pc = found.pc.wrapping_add(found.offset.unwrap_or(0));
     }
-    let base = found.base;
-    Some((found.fields(), base))
+    Some(found.fields())
 }
 
 /// `Thread 0 "kiosk" crashed:`: number, name, and if it crashed.
 pub(super) fn thread_title(line: &str) -> Option<(u64, Option<String>, bool)> {
-    let rest = line.trim().strip_prefix("Thread ")?.strip_suffix(':')?;
-    let (rest, crashed) = match rest.strip_suffix(" crashed") {
-        Some(rest) => (rest, true),
-        None => (rest, false),
-    };
+    let title = line.trim().strip_prefix("Thread ")?.strip_suffix(':')?;
+    let rest = title.strip_suffix(" crashed").unwrap_or(title);
     let (number, name) = rest.split_once(' ').unwrap_or((rest, ""));
     let name = name.trim().trim_matches('"').to_owned();
     let name = Some(name).filter(|name| !name.is_empty());
-    Some((number.parse().ok()?, name, crashed))
+    Some((number.parse().ok()?, name, rest != title))
 }
 
 /// `rax 0x0000000000000010  16`, or several: `cs 0x0033  fs 0x0000`.
@@ -155,9 +126,8 @@ pub(super) fn registers(line: &str) -> Vec<(String, u64)> {
 /// `0x000055d676c73000–0x000055d676c83c58 BUILDID NAME PATH`.
 pub(super) fn image(line: &str) -> Option<Image> {
     let (range, rest) = line.trim().split_once(' ')?;
-    let (base, end) = range
-        .split_once('\u{2013}')
-        .or_else(|| range.split_once('-'))?;
+    let ends = range.split_once('\u{2013}');
+    let (base, end) = ends.or_else(|| range.split_once('-'))?;
     let (base, end) = (values::number(base)?, values::number(end)?);
     let (id, rest) = match rest.trim_start().strip_prefix('<') {
         // `<no build ID>`

@@ -1,5 +1,5 @@
-//! Backtraces that Swift's own runtime prints: by `swift-backtrace` as text, of every preset, and by the runtime
-//! itself (`Current stack trace:`).
+//! Backtraces that Swift's own runtime prints: by `swift-backtrace` as text (of every preset) and as JSON, and by the
+//! runtime itself (`Current stack trace:`).
 //!
 //! A backtrace is found among other output of a program, and in logs that put a prefix before each line. The message
 //! of the error is before the backtrace. One file may hold several backtraces.
@@ -21,27 +21,32 @@
 //! ```
 
 mod frames;
+mod json;
 mod report;
 
 use std::collections::VecDeque;
 
+pub(super) use self::json::read as read_json;
 use self::report::SwiftReport;
 use super::plain_text::{Line, Sign};
 use crate::report::Reading;
+use crate::symbolicate::import::{JsonFields, Layout};
 
 /// Lines before a backtrace in which its message is looked for.
 const LINES_BEFORE: usize = 64;
 
-/// What a line says of a backtrace: its first line, with a stack below.
+/// What a line says of a backtrace: its first line, with a stack below, or its JSON.
 pub(super) fn sign(lines: &[Line], at: usize) -> Option<Sign> {
     let line = lines[at].trim();
+    if line.starts_with('{') && line.contains("\"crashReport\"") {
+        return Some(Sign::Header("{"));
+    }
     if !report::is_first_line(line) {
         return None;
     }
     let mut below = lines.iter().skip(at + 1).take(LINES_BEFORE);
-    below
-        .any(|line| report::is_stack(line))
-        .then_some(Sign::Header("***"))
+    let has_stack = below.any(|line| report::is_stack(line));
+    has_stack.then_some(Sign::Header("***"))
 }
 
 /// Reads every backtrace in a text.
@@ -64,6 +69,15 @@ pub(super) fn read(text: &str) -> Vec<Reading> {
             } else {
                 readings.push(report.finish());
             }
+        }
+        if line.starts_with('{')
+            && let Some(found) = super::json::read(line.as_bytes(), 0)
+            && super::value_layout(&found.value) == Some(Layout::Swift)
+        {
+            let fields = JsonFields::of(found.value);
+            readings.push(json::read(fields, before.make_contiguous()));
+            before.clear();
+            continue;
         }
         open = SwiftReport::begin(line, before.make_contiguous());
         match open {
@@ -102,21 +116,14 @@ pub(super) fn message_of(before: &[String]) -> Option<(Option<String>, String)> 
         is_one.then(|| (place.map(str::to_owned), line[at..].to_owned()))
     };
     // What the runtime prints of an exclusivity violation, in front of its trace.
-    if let Some(at) = before
-        .iter()
-        .rposition(|line| line.starts_with("Simultaneous accesses to "))
-    {
+    let is_conflict = |line: &String| line.starts_with("Simultaneous accesses to ");
+    if let Some(at) = before.iter().rposition(is_conflict) {
         return Some((None, before[at..].join("\n").trim().to_owned()));
     }
-    let lines: Vec<&String> = before.iter().collect();
-    let (at, (place, mut message)) = lines
-        .iter()
-        .enumerate()
-        .rev()
-        .find_map(|(at, line)| Some((at, found(line)?)))?;
-    let further = before[at + 1..]
-        .iter()
-        .take_while(|line| !line.trim().is_empty());
+    let mut lines = before.iter().enumerate().rev();
+    let (at, (place, mut message)) = lines.find_map(|(at, line)| Some((at, found(line)?)))?;
+    let further = before[at + 1..].iter();
+    let further = further.take_while(|line| !line.trim().is_empty());
     for line in further.filter(|line| !line.starts_with("swift-runtime: ")) {
         message.push('\n');
         message.push_str(line);

@@ -1,17 +1,13 @@
 //! A backtrace in text, line by line.
 
-use std::collections::BTreeMap;
-
 use super::frames::{BacktraceRow, image, registers, row, runtime_row, thread_title};
 use super::message_of;
-use crate::report::{EventKind, Found, Image, Omitted, Reading, Signal, Thread, WalkEnd};
-use crate::symbolicate::import::builder::{ReportBuilder, numbered};
-use crate::symbolicate::import::json_fields::JsonFields;
-use crate::symbolicate::import::{Layout, values};
+use crate::report::{EventKind, Found, Image, Omitted, Reading, Thread, Value, WalkEnd};
+use crate::symbolicate::import::{JsonFields, Layout, ReportBuilder, numbered_thread, values};
 
 /// The part of the text that is being read.
 #[derive(Clone, Copy, PartialEq, Default)]
-enum BacktracePart {
+pub(super) enum BacktracePart {
     #[default]
     Head,
     Thread,
@@ -27,27 +23,30 @@ const RUNTIME: &str = "Current stack trace:";
 /// The title of the trace of an access that another one excludes; the runtime prints it before it dies.
 const CURRENT: &str = "Current access (";
 
+/// The front of what the compiler's own checks say.
+const FAILURE: &str = "Swift runtime failure: ";
+
 /// A backtrace being read.
 #[derive(Default)]
 pub(super) struct SwiftReport {
-    part: BacktracePart,
+    pub part: BacktracePart,
     /// `Illegal instruction`, `Swift runtime failure: …`
-    description: String,
-    address: Option<u64>,
+    pub description: String,
+    pub address: Option<u64>,
     /// `Linux (Debian GNU/Linux 12 (bookworm))`
-    platform: String,
-    arch: String,
+    pub platform: String,
+    pub arch: String,
     /// The message and its place, as standard error has them before the backtrace.
-    message: Option<(Option<String>, String)>,
+    pub message: Option<(Option<String>, String)>,
     /// The number of the signal, and where it came.
-    signal: Option<(u64, u64)>,
+    pub signal: Option<(u64, u64)>,
     /// Threads, with their rows as they come.
-    threads: Vec<(Thread, Vec<BacktraceRow>)>,
+    pub threads: Vec<(Thread, Vec<BacktraceRow>)>,
     /// True for the trace of an exclusivity violation.
     pub is_conflict: bool,
-    images: Vec<Image>,
-    /// Bases of images, by the names that frames of the runtime's trace have.
-    bases: BTreeMap<String, u64>,
+    pub images: Vec<Image>,
+    /// Fields of a JSON that were not understood.
+    pub left: JsonFields,
 }
 
 impl SwiftReport {
@@ -80,7 +79,6 @@ impl SwiftReport {
             own.extend(rows);
         }
         self.message = conflict.message.take();
-        self.bases.append(&mut conflict.bases);
     }
 
     /// Reads a line; false if it is no longer of this backtrace.
@@ -105,12 +103,9 @@ impl SwiftReport {
         if let Some((id, name, crashed)) = thread_title(trimmed) {
             self.part = BacktracePart::Thread;
             let thread = Thread {
-                id,
                 name,
                 crashed,
-                main: id == 0,
-                extra: vec![numbered(id)],
-                ..Thread::default()
+                ..numbered_thread(id)
             };
             self.threads.push((thread, Vec::new()));
             return true;
@@ -150,15 +145,10 @@ impl SwiftReport {
     }
 
     fn runtime_line(&mut self, line: &str) -> bool {
-        let Some((fields, base)) = runtime_row(line) else {
-            return false;
-        };
-        if let (Some(base), Some(name)) = (base, fields.peek("image")) {
-            self.bases.insert(name.to_owned(), base);
-        }
-        let row = BacktraceRow::Frame(Found::Unknown, fields);
-        self.threads[0].1.push(row);
-        true
+        let row = runtime_row(line).map(|fields| BacktraceRow::Frame(Found::Unknown, fields));
+        let is_row = row.is_some();
+        self.threads[0].1.extend(row);
+        is_row
     }
 
     /// `*** Signal 4: Backtracing from 0x…`, `*** Program crashed: Illegal instruction at 0x… ***`, or the same with another
@@ -168,9 +158,8 @@ impl SwiftReport {
             return false;
         };
         let text = text.strip_prefix("Program crashed: ").unwrap_or(text);
-        if let Some((number, from)) = text
-            .strip_prefix("Signal ")
-            .and_then(|text| text.split_once(": Backtracing from "))
+        let signal = text.strip_prefix("Signal ");
+        if let Some((number, from)) = signal.and_then(|text| text.split_once(": Backtracing from "))
         {
             let word = from.split(['.', ' ']).next().unwrap_or("");
             let pc = values::number(word).unwrap_or(0);
@@ -191,36 +180,27 @@ impl SwiftReport {
         for image in self.images.drain(..) {
             builder.image(image);
         }
-        for (name, base) in std::mem::take(&mut self.bases) {
-            builder.image(Image {
-                name,
-                base,
-                ..Image::default()
-            });
-        }
         builder.index_images();
         let threads = std::mem::take(&mut self.threads);
+        let left = std::mem::take(&mut self.left);
         self.event(&mut builder);
         for (thread, rows) in threads {
             add_thread(&mut builder, thread, rows);
         }
         builder.report.head.app.name = builder.program().unwrap_or_default();
-        builder.finish(Layout::Swift, JsonFields::default())
+        builder.finish(Layout::Swift, left)
     }
 
     /// Sets head and event.
     fn event(self, builder: &mut ReportBuilder) {
         let head = &mut builder.report.head;
         head.arch = values::arch(&self.arch);
-        let (name, version) = self
-            .platform
-            .split_once(' ')
-            .unwrap_or((&self.platform, ""));
+        let platform = self.platform.split_once(' ');
+        let (name, version) = platform.unwrap_or((&self.platform, ""));
+        let within = version.strip_prefix('(');
+        let within = within.map(|within| within.strip_suffix(')').unwrap_or(within));
         head.os.name = name.to_owned();
-        head.os.version = match version.strip_prefix('(') {
-            Some(version) => version.strip_suffix(')').unwrap_or(version).to_owned(),
-            None => version.to_owned(),
-        };
+        head.os.version = within.unwrap_or(version).to_owned();
         let is_linux = name != "macOS";
         let number = self.signal.map(|(number, _)| number);
         let number = number.or_else(|| values::signal_described(&self.description, is_linux));
@@ -234,22 +214,19 @@ impl SwiftReport {
         let mut lines = event.message.as_deref().unwrap_or("").lines();
         let previous = lines.find(|line| line.starts_with("Previous access "));
         event.reason = previous.map(str::to_owned);
-        let failure = self.description.starts_with("Swift runtime failure: ");
+        let failure = self.description.starts_with(FAILURE);
         if failure {
-            event
-                .message
-                .get_or_insert_with(|| self.description.clone());
+            event.message.get_or_insert(self.description.clone());
         } else if number.is_none() && event.reason.is_none() {
             event.reason = Some(self.description.clone()).filter(|text| !text.is_empty());
         }
-        let name = number.and_then(|number| values::signal_name_of(number, is_linux));
-        event.signal = number.map(|number| Signal {
-            number,
-            name: name.map_or_else(|| format!("signal {number}"), str::to_owned),
-            address: self.address,
-            code_name: Some(self.description).filter(|text| !failure && !text.is_empty()),
-            ..Signal::default()
-        });
+        let name = number.and_then(|number| values::signal_name(number, is_linux));
+        let unknown = number.map(|number| format!("signal {number}"));
+        let name = name.map(str::to_owned).or(unknown);
+        if let Some(signal) = builder.signal(number, name, None) {
+            signal.address = self.address;
+            signal.code_name = Some(self.description).filter(|text| !failure && !text.is_empty());
+        }
     }
 }
 
@@ -275,16 +252,8 @@ fn headline(line: &str) -> Option<&str> {
         Some(text) => text.trim_end_matches(" ***"),
         None => line.strip_prefix('💣')?.trim(),
     };
-    const FRONTS: [&str; 4] = [
-        "Signal ",
-        "Program crashed: ",
-        "Swift runtime failure: ",
-        "Fatal error: ",
-    ];
-    FRONTS
-        .iter()
-        .any(|front| text.starts_with(front))
-        .then_some(text)
+    let mut fronts = ["Signal ", "Program crashed: ", FAILURE, "Fatal error: "].iter();
+    fronts.any(|front| text.starts_with(front)).then_some(text)
 }
 
 /// Adds a thread with its rows.
@@ -293,7 +262,7 @@ fn add_thread(builder: &mut ReportBuilder, mut thread: Thread, rows: Vec<Backtra
     for row in rows {
         match row {
             BacktraceRow::Frame(how, fields) => {
-                if !fields.has("inline") {
+                if fields.get("inlined") != Some(&Value::Bool(true)) {
                     let is_first = found.is_empty() || how != Found::Context;
                     found.push(if is_first { how } else { Found::Unknown });
                 }
