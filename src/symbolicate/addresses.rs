@@ -36,29 +36,26 @@ impl Addresses {
             fitting.retain(|image| image.object.has_code);
         }
         let [image] = fitting[..] else {
-            let several = fitting
-                .iter()
-                .any(|image| image.object.arch != fitting[0].object.arch);
+            let is_other = |image: &&FoundObject| image.object.arch != fitting[0].object.arch;
+            let several = fitting.iter().any(is_other);
+            let which = "several images: say which with --arch";
             let (what, images) = match (fitting.is_empty(), arch) {
                 (true, Some(arch)) => (
                     format!("no image of architecture {arch}"),
                     all.iter().collect(),
                 ),
                 (true, None) => ("no debug file".into(), Vec::new()),
-                (false, None) if several => {
-                    ("several images: say which with --arch".into(), fitting)
-                }
+                (false, None) if several => (which.into(), fitting),
                 (false, _) => ("several images: give one".into(), fitting),
             };
             let images = images.into_iter().map(FoundObject::describe).collect();
             return Err(Ambiguous { what, images });
         };
-        let Some(files) = files.open_listed(image) else {
-            return Err(Ambiguous {
-                what: "the file can no longer be read".into(),
-                images: Vec::new(),
-            });
+        let unreadable = || Ambiguous {
+            what: "the file can no longer be read".into(),
+            images: Vec::new(),
         };
+        let files = files.open_listed(image).ok_or_else(unreadable)?;
         let slide = load_address.map_or(0, |avma| files.base().wrapping_sub(avma));
         Ok(Addresses {
             files,

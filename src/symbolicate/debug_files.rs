@@ -213,12 +213,9 @@ impl DebugFiles {
                 }
             }
             images.retain(|(id, _)| !self.has_dwarf(id));
-            let hints = images
-                .iter()
-                .take(MOST_BARE)
-                .filter_map(|(_, path)| debug_map::hint(path))
-                .take(MOST_HINTS);
-            added.damaged.extend(hints);
+            let hints = images.iter().take(MOST_BARE);
+            let hints = hints.filter_map(|(_, path)| debug_map::hint(path));
+            added.damaged.extend(hints.take(MOST_HINTS));
         } else {
             let objects = search::objects(path)?;
             if !objects.iter().any(ObjectSummary::names) {
@@ -227,6 +224,11 @@ impl DebugFiles {
                     path: path.to_owned(),
                     object: object.clone(),
                 }));
+                let linked = object_file::open(path)?
+                    .iter()
+                    .filter_map(search::linked)
+                    .count();
+                added.objects += if self.options.search { linked } else { 0 };
             }
             added.objects += self.add_objects(path, objects);
             added.damaged.extend(debug_map::hint(path));
@@ -290,17 +292,20 @@ impl DebugFiles {
     /// The files of an image that was added.
     pub(crate) fn open_listed(&self, image: &FoundObject) -> Option<Arc<ImageFiles>> {
         let ObjectSummary { id, arch, .. } = &image.object;
-        if self.index.contains_key(id) && !id.is_empty() {
-            let image = Image {
-                id: id.clone(),
-                name: image.name().into_owned(),
-                ..Image::default()
-            };
-            return self.find(&image, None);
-        }
-        let mut objects = object_file::open(&image.path).ok()?.into_iter();
-        let object = objects.find(|object| object.id == *id && object.arch == *arch)?;
-        Some(Arc::new(ImageFiles::new(vec![self.debug_file(object)?])))
+        let listed = Image {
+            id: id.clone(),
+            name: image.name().into_owned(),
+            ..Image::default()
+        };
+        let found = (!id.is_empty()).then(|| self.find(&listed, None)).flatten();
+        found.or_else(|| {
+            let mut objects = object_file::open(&image.path).ok()?.into_iter();
+            let object = objects.find(|object| object.id == *id && object.arch == *arch)?;
+            let linked = search::linked(&object).filter(|_| self.options.search);
+            let files = linked.into_iter().chain([object]);
+            let files = files.filter_map(|object| self.debug_file(object));
+            Some(Arc::new(ImageFiles::new(files.collect())))
+        })
     }
 
     /// Returns the opened files of which no table can be made, each with the reason, in order.

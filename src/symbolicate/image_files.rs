@@ -133,9 +133,8 @@ impl ImageFiles {
 
     /// Makes the tables that pay for so many addresses, which are about to be looked up.
     pub(super) fn make_tables_for(&self, addresses: usize) {
-        self.files
-            .iter()
-            .for_each(|file| file.make_table_for(addresses));
+        let files = self.files.iter();
+        files.for_each(|file| file.make_table_for(addresses));
     }
 
     /// Notes that nothing is asked for a while.
@@ -170,9 +169,8 @@ impl ImageFiles {
     }
 
     pub(crate) fn is_mach_o(&self) -> bool {
-        self.files
-            .first()
-            .is_some_and(|file| file.object().is_mach_o())
+        let first = self.files.first();
+        first.is_some_and(|file| file.object().is_mach_o())
     }
 
     pub(crate) fn has_debug_info(&self) -> bool {

@@ -535,3 +535,39 @@ fn names_keep_what_compilers_add_to_them() {
         }
     }
 }
+
+/// Addresses of a program without debug information are named by the file that its link means, with a build id and without, as
+/// reports are.
+#[test]
+fn an_address_is_named_by_the_debug_file_that_the_program_links_to() {
+    for id in ["sha1", "none"] {
+        let program = Program::new(&["-g", &format!("-Wl,--build-id={id}")]);
+        let mark = program.address("mark_hidden");
+        program.run("objcopy", &["--only-keep-debug", "program", "p.debug"]);
+        for strip in ["-g", "-s"] {
+            program.run("strip", &[strip, "program"]);
+            let _ = Command::new("objcopy")
+                .args(["--remove-section=.gnu_debuglink", "program"])
+                .current_dir(program.path(""))
+                .status();
+            program.run("objcopy", &["--add-gnu-debuglink=p.debug", "program"]);
+            std::fs::create_dir_all(program.path(".debug")).unwrap();
+            for place in ["p.debug", ".debug/p.debug"] {
+                if place.starts_with('.') {
+                    std::fs::rename(program.path("p.debug"), program.path(place)).unwrap();
+                }
+                let mut files = DebugFiles::new();
+                assert_eq!(files.add(&program.path("program")).unwrap().objects, 1);
+                let addresses = Addresses::new(&files, None, None).unwrap();
+                let frames = addresses.frames(mark);
+                assert_eq!(
+                    frames[0].function.as_deref(),
+                    Some("hidden"),
+                    "{id} {place}"
+                );
+                assert_eq!(frames[0].line, Some(line_of("hidden")), "{id} {place}");
+            }
+            std::fs::rename(program.path(".debug/p.debug"), program.path("p.debug")).unwrap();
+        }
+    }
+}
