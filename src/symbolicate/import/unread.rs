@@ -57,9 +57,9 @@ pub(crate) fn other_product(bytes: &[u8]) -> Option<OtherProduct> {
         (0, b"PK\x03\x04", "a ZIP archive", "unpack it first"),
         (257, b"ustar", "a tar archive", "unpack it first"),
     ];
-    let is_one =
+    let has_magic =
         |at: usize, magic: &[u8]| bytes.get(at..).is_some_and(|rest| rest.starts_with(magic));
-    let found = MAGICS.iter().find(|(at, magic, ..)| is_one(*at, magic));
+    let found = MAGICS.iter().find(|(at, magic, ..)| has_magic(*at, magic));
     if let Some((.., name, advice)) = found {
         return Some(OtherProduct { name, advice });
     }

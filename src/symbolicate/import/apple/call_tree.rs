@@ -68,8 +68,8 @@ pub fn sample_sign(lines: &[Line], at: usize) -> Option<Sign> {
     const FIRST: &str = "Analysis of sampling ";
     let is_first = lines[at].trim_start().starts_with(FIRST);
     let mut below = lines.iter().skip(at + 1).take(200);
-    let is_one = is_first && below.any(|line| line.trim() == "Call graph:");
-    is_one.then_some(Sign::Header(FIRST))
+    let has_graph = is_first && below.any(|line| line.trim() == "Call graph:");
+    has_graph.then_some(Sign::Header(FIRST))
 }
 
 /// What a line says of a hang, a spin, or load: a label of its head, or the title of a tree. The part of one process, cut

@@ -39,12 +39,12 @@ pub fn sign(lines: &[TextLine], at: usize) -> Option<Sign> {
     // Swift's own frames have no image in front.
     let has_image = |found: Line<'_>| !found.image.is_empty() && !found.image.starts_with('[');
     let is_stack = || stack_line(next).is_some_and(has_image);
-    let is_one = match title(line) {
+    let is_body = match title(line) {
         Some(TextSection::Images) => image_line(next).is_some(),
         Some(TextSection::Exception(_)) => is_stack() || next.starts_with("(0x"),
         _ => thread_title(line).is_some_and(|title| title.is_known()) && is_stack(),
     };
-    is_one.then_some(Sign::Body)
+    is_body.then_some(Sign::Body)
 }
 
 /// Returns true if an exception follows before the stacks of another layout.

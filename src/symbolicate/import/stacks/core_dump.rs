@@ -34,8 +34,8 @@ pub fn sign(lines: &[Line], at: usize) -> Option<Sign> {
     let line = lines[at].trim();
     if line.starts_with("PID: ") {
         let mut below = lines.iter().skip(at + 1).take(8);
-        let is_one = below.any(|line| line.trim().starts_with("Signal: "));
-        return is_one.then_some(Sign::Label("PID"));
+        let has_signal = below.any(|line| line.trim().starts_with("Signal: "));
+        return has_signal.then_some(Sign::Label("PID"));
     }
     if line.starts_with(STACK) {
         return stack_frame(below(lines, at)).map(|_| Sign::Body);

@@ -16,8 +16,8 @@ pub fn sign(lines: &[Line], at: usize) -> Option<Sign> {
     if line.contains(MESSAGE) {
         return Some(Sign::Label(MESSAGE));
     }
-    let is_one = line.trim() == TITLE && below(lines, at).starts_with('(');
-    is_one.then_some(Sign::Stack)
+    let has_stack = line.trim() == TITLE && below(lines, at).starts_with('(');
+    has_stack.then_some(Sign::Stack)
 }
 
 pub fn read(text: &str) -> Reading {

@@ -112,8 +112,8 @@ pub(super) fn message_of(before: &[String]) -> Option<(Option<String>, String)> 
     let found = |line: &String| {
         let at = WORDS.iter().filter_map(|word| line.find(word)).min()?;
         let place = line[..at].trim_end().strip_suffix(':');
-        let is_one = at == 0 || place.is_some();
-        is_one.then(|| (place.map(str::to_owned), line[at..].to_owned()))
+        let is_message = at == 0 || place.is_some();
+        is_message.then(|| (place.map(str::to_owned), line[at..].to_owned()))
     };
     // What the runtime prints of an exclusivity violation, in front of its trace.
     let is_conflict = |line: &String| line.starts_with("Simultaneous accesses to ");
