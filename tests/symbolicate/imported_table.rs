@@ -193,3 +193,33 @@ fn each_row_has_a_source_of_the_truth() {
     let without: Vec<&str> = headings.filter(|line| !line.contains("right: ")).collect();
     assert_eq!(without, [""; 0]);
 }
+
+/// Devices add an ending once a report was sent; an archive may hold reports, so it is named.
+#[test]
+fn a_folder_names_what_it_does_not_open() {
+    let shop = tempfile::tempdir().unwrap();
+    let crash = std::fs::read(folder().join("watchdog-ips.ips")).unwrap();
+    let envelope = std::fs::read(folder().join("two-items.envelope")).unwrap();
+    for (name, bytes) in [
+        ("a.ips.beta", &crash[..]),
+        ("b.ips.synced", &crash),
+        ("c.envelope", &envelope),
+        ("d.zip", b"PK\x03\x04rest"),
+        ("e.dmp", b"MDMP rest"),
+        ("notes.log", b"opened the till\n"),
+    ] {
+        std::fs::write(shop.path().join(name), bytes).unwrap();
+    }
+    let (text, status) = symbolicate(&format!("--no-search --top {}", shop.path().display()));
+    assert_eq!(status, Some(1), "{text}");
+    for part in [
+        "2 reports in 2 groups",
+        "1 report came again",
+        "d.zip: it looks like a ZIP archive",
+        "e.dmp: it looks like a minidump",
+        "c.envelope: not read of the envelope: attachment `a.dmp` (a minidump)",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("notes.log"), "{text}");
+}

@@ -353,14 +353,15 @@ fn next_names(
 
 /// Returns true if a name has an ending for which its file is examined.
 fn has_known_ending(path: &Path) -> bool {
-    matches!(ending(path), Some("json" | "txt")) || has_report_ending(path)
+    matches!(ending(path), Some("json" | "txt" | "log")) || has_report_ending(path)
 }
 
+/// Returns true for the endings of reports, and of what may hold some and is refused by name.
 fn has_report_ending(path: &Path) -> bool {
-    const ENDINGS: [&str; 9] = [
-        "wedjat", "partial", "ips", "crash", "hang", "spin", "diag", "plcrash", "envelope",
-    ];
-    ending(path).is_some_and(|ending| ENDINGS.contains(&ending))
+    const ENDINGS: &str =
+        "wedjat partial ips crash hang spin diag plcrash envelope dmp tar tgz zip";
+    let is_known = |ending: &str| ENDINGS.split(' ').any(|known| known == ending);
+    ending(path).is_some_and(is_known)
 }
 
 /// Recognises a report by its name; JSON and plain text also by their contents. Output of this command is not a report:

@@ -78,17 +78,18 @@ fn parse_file(origin: &str, bytes: &[u8], all: &mut Vec<Parsed>) {
 
 /// Reads the reports of an envelope; a line says what else is in it.
 fn parse_envelope(origin: &str, items: Vec<EnvelopeItem>, all: &mut Vec<Parsed>) {
-    let is_report = |item: &EnvelopeItem| import::detect(item.payload).is_some();
-    let (reports, others): (Vec<_>, Vec<_>) = items.into_iter().partition(is_report);
-    let names: Vec<String> = others.into_iter().map(|item| item.name).collect();
-    let text = format!("{origin}: not read of the envelope: {}", names.join(", "));
-    match (reports.is_empty(), names.is_empty()) {
-        (true, _) => all.push(Parsed::unreadable(text)),
-        (_, false) => all.push(Parsed::Message(Message::Warning(text))),
-        _ => {}
+    let (from, mut others) = (all.len(), Vec::new());
+    for item in items {
+        match import::read(item.payload) {
+            Ok(found) => all.extend(found.into_iter().map(|of| Parsed::of(origin, Ok(of)))),
+            Err(ImportError::Unknown) => others.push(item.name),
+            Err(error) => all.push(Parsed::unreadable(format_args!("{origin}: {error}"))),
+        }
     }
-    for item in &reports {
-        parse_bytes(origin, item.payload, all);
+    let text = format!("{origin}: not read of the envelope: {}", others.join(", "));
+    let message = [Message::Warning, Message::Unreadable][usize::from(all.len() == from)];
+    if !others.is_empty() {
+        all.push(Parsed::Message(message(text)));
     }
 }
 
