@@ -64,12 +64,8 @@ pub(super) fn titles(groups: &[&Group]) -> Vec<String> {
     let plain = groups.iter().map(|group| group.example.title().text());
     let plain: Vec<String> = plain.collect();
     let titled = groups.iter().zip(&plain).map(|(group, title)| {
-        let same = || {
-            groups
-                .iter()
-                .zip(&plain)
-                .filter(|(_, other)| *other == title)
-        };
+        let all = groups.iter().zip(&plain);
+        let same = || all.clone().filter(|(_, other)| *other == title);
         if same().count() == 1 {
             return title.clone();
         }

@@ -177,16 +177,13 @@ impl Format for History {
             }
             (Some((group, title)), Some((of, report)), _) => {
                 let mut object = self.chosen.json(group, &versions, &title);
-                object["example_report"] = report_json(&of.origin, report, style);
+                object["example_report"] = json!(report_json(&of.origin, report, style));
                 writeln!(PlainJson(&mut *out), "{object}")?;
             }
             (.., TopLayout::Text) => {
                 let digits = &self.chosen.digits;
-                writeln!(
-                    out,
-                    "None of {} reports is in group {digits}.",
-                    groups.reports()
-                )?;
+                let reports = groups.reports();
+                writeln!(out, "None of {reports} reports is in group {digits}.")?;
             }
             _ => writeln!(out, "null")?,
         }

@@ -43,7 +43,10 @@ impl Format for Json {
     type Part = Vec<u8>;
 
     fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<u8> {
-        PlainJson::bytes(format_args!("{:#}", report_json(origin, report, style)))
+        let mut out = PlainJson(Vec::new());
+        // Never an error: all keys are texts, and memory takes all.
+        let _ = serde_json::to_writer_pretty(&mut out, &report_json(origin, report, style));
+        out.0
     }
 
     fn add(&mut self, part: Vec<u8>, out: &mut dyn io::Write) -> io::Result<()> {
@@ -78,7 +81,7 @@ impl Format for Ndjson {
     type Part = Vec<u8>;
 
     fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<u8> {
-        PlainJson::bytes(format_args!("{}\n", report_json(origin, report, style)))
+        PlainJson::bytes(&report_json(origin, report, style), b"\n")
     }
 
     fn add(&mut self, part: Vec<u8>, out: &mut dyn io::Write) -> io::Result<()> {
@@ -126,12 +129,35 @@ impl<'a> FrameJson<'a> {
 }
 
 /// Everything that the report says, with names.
-pub(super) fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Style) -> JsonValue {
+#[derive(serde::Serialize)]
+pub(super) struct ReportJson<'a> {
+    #[serde(flatten)]
+    top: Map<String, JsonValue>,
+    frames: FrameTable<'a>,
+    missing: JsonValue,
+    damage: &'a [String],
+}
+
+pub(super) fn report_json<'a>(
+    origin: &str,
+    symbolicated: &'a Symbolicated,
+    style: &'a Style,
+) -> ReportJson<'a> {
     let report = &symbolicated.report;
     let mut top = Map::new();
     top.insert("report".to_owned(), json!(origin));
+    // Frames are in the table: one holds the place of all.
+    let mut bare = report.clone();
+    for thread in &mut bare.threads {
+        thread.frames.truncate(1);
+        thread.tasks.truncate(1);
+    }
+    for sample in &mut bare.samples {
+        sample.frames.truncate(1);
+        sample.tasks.truncate(1);
+    }
     // Never an error: all keys are texts.
-    if let Ok(JsonValue::Object(all)) = serde_json::to_value(report) {
+    if let Ok(JsonValue::Object(all)) = serde_json::to_value(bare) {
         top.extend(all);
     }
     // Words that this version does not know stand in their place.
@@ -157,7 +183,6 @@ pub(super) fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Sty
         object.shift_remove("keep");
         table.refer(object, stack);
     }
-    top.insert("frames".to_owned(), json!(table.frames));
     let missing = symbolicated.missing.iter().map(|missing| {
         json!({
             "name": missing.name, "id": id_text(&missing.id), "arch": missing.arch,
@@ -166,9 +191,12 @@ pub(super) fn report_json(origin: &str, symbolicated: &Symbolicated, style: &Sty
             "others": missing.others.iter().map(|id| id_text(id)).collect::<Vec<_>>(),
         })
     });
-    top.insert("missing".to_owned(), missing.collect());
-    top.insert("damage".to_owned(), json!(symbolicated.damage));
-    JsonValue::Object(top)
+    ReportJson {
+        top,
+        missing: missing.collect(),
+        damage: &symbolicated.damage,
+        frames: table,
+    }
 }
 
 /// The objects in a list of the report.
@@ -177,9 +205,8 @@ fn objects<'j>(
     list: &str,
 ) -> impl Iterator<Item = &'j mut Map<String, JsonValue>> {
     let list = top.get_mut(list).and_then(JsonValue::as_array_mut);
-    list.into_iter()
-        .flatten()
-        .filter_map(JsonValue::as_object_mut)
+    let list = list.into_iter().flatten();
+    list.filter_map(JsonValue::as_object_mut)
 }
 
 /// The frames of all stacks, each once.
@@ -187,7 +214,14 @@ struct FrameTable<'a> {
     of: &'a Symbolicated,
     style: &'a Style,
     indices: Indices<&'a PhysicalFrame>,
-    frames: Vec<JsonValue>,
+    frames: Vec<&'a PhysicalFrame>,
+}
+
+/// Frame by frame: as values they would take some kilobytes each.
+impl serde::Serialize for FrameTable<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.frames.iter().map(|frame| self.row(frame)))
+    }
 }
 
 impl<'a> FrameTable<'a> {
@@ -196,11 +230,8 @@ impl<'a> FrameTable<'a> {
         let indices = stack.frames.iter().map(|frame| json!(self.index(frame)));
         object.insert("frames".to_owned(), indices.collect());
         let tasks = stack.tasks.iter().map(|tasks| {
-            let callers: Vec<usize> = tasks
-                .callers
-                .iter()
-                .map(|frame| self.index(frame))
-                .collect();
+            let callers = tasks.callers.iter().map(|frame| self.index(frame));
+            let callers: Vec<usize> = callers.collect();
             json!({ "frame": tasks.frame, "callers": callers, "end": tasks.end.as_str() })
         });
         object.insert("async".to_owned(), tasks.collect());
@@ -210,27 +241,29 @@ impl<'a> FrameTable<'a> {
 
     fn index(&mut self, physical: &'a PhysicalFrame) -> usize {
         let (index, is_new) = self.indices.of(physical);
-        if is_new {
-            let row = |frame| {
-                json!(FrameJson {
-                    owner: Some(owner(self.of, physical, Some(frame)).as_str()),
-                    ..FrameJson::new(frame, self.style)
-                })
-            };
-            let frames = physical.frames.iter().map(row);
-            let mut object = json!({
-                "pc": hex(physical.pc), "found": physical.found.code(), "image": physical.image,
-                "address": physical.svma.map(hex), "offset": physical.offset,
-                // Of the function that the others are inlined into.
-                "owner": owner(self.of, physical, physical.frames.last()).as_str(),
-                "frames": frames.collect::<JsonValue>(),
-            });
-            if let Some(callers) = &physical.tail_callers {
-                object["tail_callers"] = callers.iter().map(row).collect();
-            }
-            self.frames.push(object);
-        }
+        self.frames.extend(is_new.then_some(physical));
         index
+    }
+
+    fn row(&self, physical: &PhysicalFrame) -> JsonValue {
+        let row = |frame| {
+            json!(FrameJson {
+                owner: Some(owner(self.of, physical, Some(frame)).as_str()),
+                ..FrameJson::new(frame, self.style)
+            })
+        };
+        let frames = physical.frames.iter().map(row);
+        let mut object = json!({
+            "pc": hex(physical.pc), "found": physical.found.code(), "image": physical.image,
+            "address": physical.svma.map(hex), "offset": physical.offset,
+            // Of the function that the others are inlined into.
+            "owner": owner(self.of, physical, physical.frames.last()).as_str(),
+            "frames": frames.collect::<JsonValue>(),
+        });
+        if let Some(callers) = &physical.tail_callers {
+            object["tail_callers"] = callers.iter().map(row).collect();
+        }
+        object
     }
 }
 

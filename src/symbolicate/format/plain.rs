@@ -1,8 +1,8 @@
 //! Text from strangers, made safe for a terminal, in JSON, and on a page.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
-use std::io::{self, Write as _};
+use std::fmt::Write as _;
+use std::io;
 
 /// `text` without anything that a terminal would obey. Control characters, line ends, marks that turn
 /// the direction of writing, characters without width, and what is not a character (XML cannot write it) become `\u{1b}`.
@@ -42,11 +42,11 @@ pub(crate) fn is_command(c: char) -> bool {
 pub(crate) struct PlainJson<W>(pub W);
 
 impl PlainJson<Vec<u8>> {
-    /// Returns JSON as bytes. JSON of values, whose keys are all texts, never fails.
-    pub fn bytes(json: fmt::Arguments<'_>) -> Vec<u8> {
+    /// Returns JSON as bytes, and what follows it. JSON of values, whose keys are all texts, never fails.
+    pub fn bytes(json: &impl serde::Serialize, end: &[u8]) -> Vec<u8> {
         let mut out = PlainJson(Vec::new());
-        let _ = out.write_fmt(json);
-        out.0
+        let _ = serde_json::to_writer(&mut out, json);
+        [&out.0, end].concat()
     }
 }
 

@@ -31,7 +31,7 @@ impl Format for Sentry {
 
     fn part(style: &Style, origin: &str, of: &Symbolicated) -> Vec<u8> {
         let event = event(style, origin, of);
-        let body = PlainJson::bytes(format_args!("{event}\n"));
+        let body = PlainJson::bytes(&event, b"\n");
         let header = json!({ "event_id": event["event_id"] });
         let item = json!({ "type": "event", "length": body.len() - 1 });
         [format!("{header}\n{item}\n").into_bytes(), body].concat()

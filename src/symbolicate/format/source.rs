@@ -139,9 +139,8 @@ fn within(root: &Path, ending: &Path) -> Option<PathBuf> {
 /// Returns true if a part of the path begins with a dot.
 fn is_hidden(path: &Path) -> bool {
     let parts = path.components();
-    parts
-        .into_iter()
-        .any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."))
+    let mut parts = parts.into_iter();
+    parts.any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."))
 }
 
 fn read(path: PathBuf) -> Option<Arc<SourceFile>> {

@@ -189,9 +189,8 @@ pub(super) fn facts(group: &Group, versions: &BTreeMap<&str, u64>) -> Vec<(Strin
         ("Devices", counts("devices")),
         ("Systems", counts("systems")),
     ];
-    let facts = facts
-        .into_iter()
-        .map(|(label, text)| (label.to_owned(), text));
+    let facts = facts.into_iter();
+    let facts = facts.map(|(label, text)| (label.to_owned(), text));
     let keys = group.labels.iter().filter_map(|(label, values)| {
         let key = label.strip_prefix(KEY)?;
         Some((key.to_owned(), counted(values)))
@@ -250,11 +249,8 @@ impl<'a> Trend<'a> {
         let earlier = Some(all - here).filter(|earlier| *earlier > 0.0)?;
         let own = shares(group, versions);
         let (last, first) = (own.first()?.0, own.last()?.0);
-        let count: u64 = own
-            .iter()
-            .filter(|(of, ..)| of == newest)
-            .map(|of| of.1)
-            .sum();
+        let of_newest = own.iter().filter(|(of, ..)| of == newest);
+        let count: u64 = of_newest.map(|of| of.1).sum();
         let older = own.iter().map(|of| of.1).sum::<u64>() - count;
         let (share, before) = (count as f64 / here, older as f64 / earlier);
         // Reports that the other versions lead to expect; their deviation is about the root.
@@ -400,10 +396,8 @@ pub(super) fn group_json(
     versions: &BTreeMap<&str, u64>,
     title: &str,
 ) -> serde_json::Value {
-    let days = group
-        .days
-        .iter()
-        .map(|(day, count)| (days_text(*day, *day), json!(count)));
+    let days = group.days.iter();
+    let days = days.map(|(day, count)| (days_text(*day, *day), json!(count)));
     let mut object = json!({
         "group": key_text(group.key), "group_recipe": RECIPE, "type": group.example.kind.as_str(),
         "title": title, "place": group.example.place, "message": group.example.message,

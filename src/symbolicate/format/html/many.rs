@@ -20,15 +20,11 @@ pub(super) fn write(out: &mut dyn io::Write, html: &Html) -> io::Result<()> {
         ranked = chosen.group(groups).into_iter().collect();
     }
     let shown = &ranked[..ranked.len().min(html.top.unwrap_or(GROUPS))];
-    let of_groups = ranked
-        .iter()
-        .filter_map(|group| examples.of_group(group.key));
+    let of_groups = ranked.iter();
+    let of_groups = of_groups.filter_map(|group| examples.of_group(group.key));
     let of_groups: Vec<&ReportPage> = of_groups.collect();
-    let others = if html.top.is_some() {
-        &[]
-    } else {
-        examples.others()
-    };
+    let is_top = html.top.is_some();
+    let others = if is_top { &[] } else { examples.others() };
     let whole = of_groups.len() + others.len();
     out.write_all(head(groups, shown.len(), whole).as_bytes())?;
     out.write_all(overview(html, shown).as_bytes())?;
@@ -107,9 +103,9 @@ fn overview(html: &Html, shown: &[&Group]) -> String {
         let (key, example) = (key_text(group.key), html.examples.of_group(group.key));
         if let Some(example) = example {
             let (stack, origin) = (&example.stack, escape(&example.member.origin));
-            let _ = write!(
+            let _ = writeln!(
                 page,
-                "{stack}<p>In whole: <a href=\"#report-{key}\">{origin}</a></p>\n"
+                "{stack}<p>In whole: <a href=\"#report-{key}\">{origin}</a></p>"
             );
         }
         let _ = writeln!(page, "<p><small>group {key}</small></p>\n</section>");

@@ -193,11 +193,8 @@ fn source(page: &mut String, frame: &SourceFrame, excerpt: &Excerpt) {
     page.push_str("<pre class=\"source\" tabindex=\"0\">");
     for (number, code) in (excerpt.first..).zip(&excerpt.lines) {
         let code = escape(code);
-        let (open, close) = if Some(number) == frame.line {
-            ("<mark>", "</mark>")
-        } else {
-            ("", "")
-        };
+        let is_it = usize::from(Some(number) == frame.line);
+        let (open, close) = [("", ""), ("<mark>", "</mark>")][is_it];
         let _ = writeln!(page, "{open}<i>{number:>5}</i>  {code}{close}");
     }
     page.push_str("</pre>\n");
