@@ -2,9 +2,11 @@
 
 mod changed;
 mod compressed;
+mod doubling;
 mod dwarf;
 mod files;
 mod linear;
+mod mutated;
 mod names;
 mod proportion;
 mod reports;

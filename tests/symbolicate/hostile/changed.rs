@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use wedjat::new;
 use wedjat::report::{self, Image};
@@ -116,5 +117,90 @@ fn cut_and_changed_debug_files_never_panic() {
         }
         fs::write(&path, &changed).unwrap();
         use_up(&path);
+    }
+}
+
+/// Files come, go, grow, are cut and become links, folders and pipes; those that nobody touches are all read.
+#[test]
+fn a_folder_that_changes_while_it_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("reports");
+    fs::create_dir(&path).unwrap();
+    let bytes = |id: u8| {
+        let mut report = report::read(&report_of(Vec::new())).unwrap().report;
+        report.head.id = [id; 16];
+        report::to_bytes(&report)
+    };
+    for at in 1..=100 {
+        fs::write(path.join(format!("{at:03}-stays.wedjat")), bytes(at)).unwrap();
+    }
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for at in (0..).take_while(|_| !is_over.load(Relaxed)) {
+                let name = path.join(format!("{:03}-goes.wedjat", at * 7 % 200));
+                let other = path.join(format!("{:03}-goes.wedjat", at * 11 % 200));
+                let report = bytes(200);
+                let _ = match at % 8 {
+                    0..3 => fs::write(&name, &report),
+                    3 => fs::write(&name, &report[..report.len() / 2]),
+                    4 => fs::rename(&name, &other),
+                    5 => fs::remove_file(&name).or_else(|_| fs::remove_dir(&name)),
+                    6 => std::os::unix::fs::symlink("nowhere", &name),
+                    _ => fs::create_dir(&name),
+                };
+            }
+        });
+        for _ in 0..8 {
+            let args = ["--no-cache", "--no-search", "--format", "ndjson"];
+            let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+            command.args(args).arg(&path).stdin(Stdio::null());
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let ran = finish(command.spawn().unwrap());
+            assert!(
+                matches!(ran.code, Some(0 | 1)),
+                "{:?}: {}",
+                ran.code,
+                ran.err
+            );
+            let stays = ran.out.lines().filter(|line| {
+                serde_json::from_str::<serde_json::Value>(line).expect("JSON");
+                line.contains("-stays.wedjat")
+            });
+            assert_eq!(stays.count(), 100, "{}", ran.err);
+        }
+        is_over.store(true, Relaxed);
+    });
+}
+
+#[test]
+fn eight_commands_on_one_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let addresses: Vec<String> = CODE.step_by(16).map(|at| format!("{at:x}")).collect();
+    let path = folder.path().join("addresses");
+    fs::write(&path, addresses.join("\n")).unwrap();
+    let begin = |cache: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
+        command
+            .args(cache)
+            .args(["--debug", DSYM, "--address", "-"]);
+        command.stdin(File::open(&path).unwrap());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let alone = finish(begin(&["--no-cache"])).out;
+    assert!(alone.contains("kiosk"), "{alone}");
+    let cache = folder.path().join("cache");
+    let cache = ["--cache", cache.to_str().unwrap()];
+    for _ in 0..4 {
+        let all = [(); 8].map(|()| begin(&cache));
+        for ran in all.map(finish) {
+            assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+            assert!(ran.out == alone);
+        }
+        let files = walkdir::WalkDir::new(cache[1]).into_iter().flatten();
+        let names = files.map(|file| file.file_name().to_str().unwrap().to_owned());
+        let left: Vec<String> = names.filter(|name| name.ends_with(".new")).collect();
+        assert_eq!(left, [""; 0]);
     }
 }
