@@ -301,9 +301,8 @@ impl TextPage<'_> {
         ];
         for (title, lines) in all.into_iter().filter(|(_, lines)| !lines.is_empty()) {
             self.line(title);
-            lines
-                .iter()
-                .for_each(|line| self.line(&format!("  {line}")));
+            let lines = lines.iter();
+            lines.for_each(|line| self.line(&format!("  {line}")));
         }
     }
 }
