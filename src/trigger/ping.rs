@@ -28,12 +28,6 @@ type Post = Box<dyn FnMut(fn()) + Send>;
 #[derive(Default)]
 pub(crate) struct Pings(Mutex<(bool, Option<Post>)>);
 
-impl std::fmt::Debug for Pings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Pings")
-    }
-}
-
 impl Pings {
     /// Hands the watchdog the way; false if it has one.
     pub fn begin(&self, post: Post) -> bool {

@@ -21,7 +21,6 @@ use seat::Seat;
 
 /// The running watchdog. Dropping it stops and joins its thread; a stall that lasts is ended as
 /// `uninstalled` first.
-#[derive(Debug)]
 pub struct Watchdog {
     heartbeat: &'static HeartbeatState,
     stop: Arc<AtomicBool>,

@@ -147,10 +147,21 @@ fn jumps_off_small_stack(rounds: u32) {
     const SMALL: usize = 8 << 10;
     let memory = small_stack::map(2 * SMALL);
     small_stack::protect(memory, SMALL);
+    jumps_off(memory.wrapping_add(SMALL), SMALL, rounds);
+}
+
+/// The alternate stack lies right above the stack that the thread is on: no handler on it has called what runs there.
+extern "C" fn jumps_off_stack_above() {
+    jumps_off(ABOVE.load(Ordering::SeqCst), small_stack::SIZE, 10);
+}
+
+static ABOVE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+
+fn jumps_off(stack: *mut u8, size: usize, rounds: u32) {
     let mut buffer = [0; 64];
     for _ in 0..rounds {
         // One that was jumped off is not the thread's any more.
-        small_stack::set_alternate_stack(memory.wrapping_add(SMALL), SMALL);
+        small_stack::set_alternate_stack(stack, size);
         // SAFETY: nothing of this frame is looked at after the jump but `buffer`'s address.
         unsafe {
             JUMPS.set(&raw mut buffer);
@@ -248,7 +259,15 @@ pub fn role(role: &str, folder: &Path) -> bool {
                     }
                 });
             }
-            assert_eq!(JUMPED.load(Ordering::SeqCst), 6 * 16 * 50);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let memory = small_stack::map(2 * small_stack::SIZE);
+                    let above = memory.wrapping_add(small_stack::SIZE);
+                    ABOVE.store(above, Ordering::SeqCst);
+                    small_stack::on_stack(above, jumps_off_stack_above);
+                });
+            });
+            assert_eq!(JUMPED.load(Ordering::SeqCst), 6 * 16 * 50 + 10);
             assert!(monitor.replaced_signals().is_empty());
             outer(Way::Null);
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use super::CrashWriter;
 use crate::capture::Registers;
 use crate::platform::stacks::CrashStack;
-use crate::platform::{Thread, entry};
+use crate::platform::{Thread, context, entry};
 
 /// The handler's own needs: unwinding, formatting and a section's making, in debug builds too.
 const STACK: usize = 512 << 10;
@@ -73,17 +73,20 @@ impl Installed {
         // Of the same thread: stacks of two may lie side by side.
         let is_within = |at: u64| (1..NEAR).contains(&(last.wrapping_sub(at) >> 8));
         // SAFETY: the caller vouches for the context.
-        let sp = unsafe { Registers::from_context(frame) }.sp() as usize;
+        let (sp, alternate) = unsafe {
+            let sp = Registers::from_context(frame).sp() as usize;
+            (sp, context::alternate_stack(frame.cast()))
+        };
+        // A handler on an alternate stack that lies right above the thread's own did not call what ran there.
+        let is_apart = alternate.contains(&(here as u64)) && !alternate.contains(&(sp as u64));
         // The last one that was called for a signal, if it was jumped out of, lies below what is interrupted next.
         let is_passed_on = self.frame.swap(frame, Ordering::Relaxed) == frame;
         let this = place(here);
         let is_own = || last >> 40 == this >> 40 && entry::is_on_handler_stack(sp);
-        let goes_on = is_passed_on && is_within(this) || is_within(place(sp)) || is_own();
-        let count = if goes_on {
-            (last & 0xff).saturating_add(1)
-        } else {
-            1
-        };
+        let goes_on =
+            is_passed_on && is_within(this) || !is_apart && is_within(place(sp)) || is_own();
+        let before = if goes_on { last & 0xff } else { 0 };
+        let count = before.saturating_add(1);
         self.chain.store(this | count, Ordering::Relaxed);
         count > MOST_IN_CHAIN
     }
