@@ -250,7 +250,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("symbolicate/group", 626),
     ("symbolicate/import", 5182),
     ("symbolicate/names", 1029),
-    ("trigger", 5102),
+    ("trigger", 5101),
     ("unwind", 5),
     ("vitals", 234),
 ];

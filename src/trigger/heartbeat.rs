@@ -29,10 +29,8 @@ mod tests;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
-pub use registry::THREADS;
-pub(crate) use registry::as_recorder;
-pub(crate) use registry::{Refusal, Registry, WatchedMember};
-pub use registry::{own, own_state};
+pub(crate) use registry::{Refusal, Registry, WatchedMember, as_recorder};
+pub use registry::{THREADS, own, own_state};
 pub use state::{Beat, HEARTBEAT, HeartbeatState};
 
 /// The watched thread's own heartbeat: it reports to the watchdog that the thread is busy or idle.
@@ -46,6 +44,33 @@ pub use state::{Beat, HEARTBEAT, HeartbeatState};
 pub struct Heartbeat {
     state: &'static HeartbeatState,
     install: u32,
+}
+
+/// The heartbeat of the installed monitor's thread, for code that has no [`Monitor`](crate::Monitor), such as a library or a
+/// callback of a toolkit's. It does nothing if no monitor was installed when this was called, so call this for each turn. Where
+/// the monitor is at hand, [`Monitor::heartbeat`](crate::Monitor::heartbeat) returns the same one once and for all.
+///
+/// Lock-free, and never allocates.
+///
+/// ```
+/// fn on_event() {
+///     wedjat::heartbeat().turn(|| { /* … handles it … */ });
+/// }
+/// on_event(); // Before the install it only calls the function.
+/// # let dir = std::env::temp_dir().join(format!("wedjat-heartbeat-{}", std::process::id()));
+/// let monitor = wedjat::Monitor::builder("MyApp", "1.2.3").directory(&dir).install()?;
+/// on_event();
+/// assert_eq!(monitor.stats().turns, 1);
+/// # drop(monitor);
+/// # on_event();
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn heartbeat() -> Heartbeat {
+    let state = &HEARTBEAT;
+    // No install has the greatest number.
+    let install = state.installed().unwrap_or(u32::MAX);
+    Heartbeat { state, install }
 }
 
 impl Heartbeat {

@@ -7,8 +7,8 @@ use super::observation::Observation;
 impl Detector {
     /// Returns the time of the ping whose turn the thread is in, if it came since the last observation.
     pub(super) fn new_ping(&self, observation: &Observation) -> Option<u64> {
-        let begun = observation.pinged?;
-        (begun > self.last.now && observation.beat.depth() != 0).then_some(begun)
+        let is_new = |begun: &u64| *begun > self.last.now && observation.beat.depth() != 0;
+        observation.pinged.filter(is_new)
     }
 
     /// Returns the episode of a [new ping](Self::new_ping). The watchdog's own lateness came before it.
@@ -31,8 +31,7 @@ impl Detector {
 
     /// Returns true while no launch is open and no episode has missed a beat.
     pub fn is_calm(&self) -> bool {
-        self.episode
-            .as_ref()
-            .is_none_or(|episode| !episode.missed && !episode.launch)
+        let episode = self.episode.as_ref();
+        episode.is_none_or(|episode| !episode.missed && !episode.launch)
     }
 }
