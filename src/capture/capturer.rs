@@ -7,7 +7,7 @@ use super::memory::{LiveMemory, Memory, StackCopies, StackCopy};
 use super::registers::{Arch, Registers};
 use super::stack::FrameBuffer;
 use super::table::{ImageTable, ImagesGuard};
-use super::tasks::{FoundTasks, LetGo};
+use super::tasks::{FoundTasks, Release};
 use super::unwind::{Unwinder, Walk};
 use crate::platform::clock::monotonic as now;
 use crate::platform::gauge::Blocked;
@@ -170,11 +170,11 @@ impl Capturer {
             let start = now();
             let mut walk = self.unwinder.walk(&self.registers, images.set(), copy);
             let end = fill(frames, tasks, &mut walk, images, taken);
-            let let_go = LetGo {
-                at: copied.let_go,
+            let release = Release {
+                at: copied.released_at,
                 copy: &mut copy,
             };
-            tasks.read(&self.registers, images.set(), Some(let_go));
+            tasks.read(&self.registers, images.set(), Some(release));
             unwind = now().saturating_sub(start).saturating_add(unwind);
             end
         };

@@ -7,12 +7,12 @@ use super::fingerprint::Fingerprint;
 use super::loaded_image::LoadedImage;
 use super::section::{Bytes, Section};
 use crate::platform::code_copy::CodeCopy;
-use crate::platform::images::{Contents, ImageFacts};
+use crate::platform::images::{Contents, ImageInfo};
 use crate::platform::memory;
 
 /// Makes an image of what the loader has mapped. What stays mapped is read in place. Of an image that may be unloaded
 /// its unwind sections are copied here, and its code as it is asked for.
-pub(super) fn loaded(facts: ImageFacts) -> LoadedImage {
+pub(super) fn loaded(facts: ImageInfo) -> LoadedImage {
     let base = facts.slide.wrapping_add(facts.svma.start);
     let size = facts.svma.end.saturating_sub(facts.svma.start);
     let mut image = LoadedImage::new(facts.name, base, facts.svma.start, size)

@@ -19,7 +19,7 @@ use super::section::{Bytes, Section};
 use crate::platform::atomic::Atomic;
 use crate::platform::forked::{ForkLock, around_forks};
 #[cfg(target_vendor = "apple")]
-use crate::platform::images::ImageFacts;
+use crate::platform::images::ImageInfo;
 use crate::report::RawFrame;
 
 /// The images that are loaded in this process.
@@ -212,7 +212,7 @@ impl Drop for ImagesGuard {
 
 /// From what dyld has mapped: `__TEXT` in place, which its owner keeps loaded.
 #[cfg(target_vendor = "apple")]
-fn loaded(facts: ImageFacts) -> LoadedImage {
+fn loaded(facts: ImageInfo) -> LoadedImage {
     let text = facts
         .text
         .map(|text| Section::new(text.svma, Bytes::new(text.bytes)));

@@ -13,7 +13,7 @@
 #![allow(clippy::missing_safety_doc)]
 
 mod app;
-mod left;
+mod earlier_launches;
 mod monitor;
 mod options;
 
@@ -22,7 +22,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
 
 pub use app::*;
-pub use left::*;
+pub use earlier_launches::*;
 pub use monitor::*;
 pub use options::*;
 

@@ -18,13 +18,13 @@ use crate::platform::stacks::ensure_alternate_stack;
 use crate::platform::stop;
 use crate::platform::{MainQueue, Thread, abort, fresh_id, open_for_reports, process_mark};
 use crate::recorder::{
-    COUNTERS, CRASH_WRITER, CrashRecorder, Facts, Helper, LiveRecorder, LoadRecorder, Shared,
+    COUNTERS, CRASH_WRITER, CrashRecorder, Helper, LiveRecorder, LoadRecorder, ProcessInfo, Shared,
     StallEvent, StallRecorder, TERMINATE, prepare_crash,
 };
 use crate::report::name::Name;
 use crate::report::time::nanos;
 use crate::store::launch::{self, LaunchRecord};
-use crate::store::left::Effort;
+use crate::store::unfinished::Budget;
 use crate::store::{self, Limits, Tidying};
 use crate::trigger::heartbeat::{HEARTBEAT, Registry};
 use crate::trigger::load::Loads;
@@ -104,7 +104,7 @@ impl MonitorBuilder {
         let (directory, folder) = self.open_directory()?;
         // The record of a monitor that this process had before.
         launch::unlock_record();
-        let left = store::left::left(folder.directory()).map_err(in_folder(&directory))?;
+        let left = store::unfinished::left(folder.directory()).map_err(in_folder(&directory))?;
 
         let facts = self.gather_facts();
         let limits = CaptureLimits {
@@ -183,8 +183,8 @@ impl MonitorBuilder {
     }
 
     /// Gathers the facts of the launch, with the app's choices of what is in a report.
-    fn gather_facts(&self) -> Facts {
-        let mut facts = Facts::gather(&self.name, &self.version, fresh_id());
+    fn gather_facts(&self) -> ProcessInfo {
+        let mut facts = ProcessInfo::gather(&self.name, &self.version, fresh_id());
         facts.all_images = self.all_images;
         facts.names = self.names;
         facts.threads = self.threads;
@@ -208,7 +208,7 @@ impl Monitor {
     fn report_crashes(
         &mut self,
         wanted: Crash,
-        facts: Facts,
+        facts: ProcessInfo,
         outbox: Outbox,
     ) -> Result<(), InstallError> {
         // Threads that do not answer may hold a dying process up for so long.
@@ -249,9 +249,9 @@ impl Monitor {
 
     /// Reads how earlier launches ended, and closes the reports that they left.
     fn close_earlier(&mut self, left: &[String]) {
-        let effort = Effort::at_install();
-        self.ended = launch::take(self._folder.directory(), left, effort);
-        store::left::close(self._folder.directory(), left, effort);
+        let budget = Budget::at_install();
+        self.ended = launch::take(self._folder.directory(), left, budget);
+        store::unfinished::close(self._folder.directory(), left, budget);
     }
 }
 
@@ -268,7 +268,7 @@ fn prepare_process() {
 }
 
 /// Begins the record of this launch. Without a record the next launch knows less, but this one is recorded.
-fn begin_record(folder: &Arc<Folder>, facts: &Facts, version: &str) -> Option<LaunchRecord> {
+fn begin_record(folder: &Arc<Folder>, facts: &ProcessInfo, version: &str) -> Option<LaunchRecord> {
     let memory = GAUGES.memory();
     let record = LaunchRecord::begin(folder, &facts.launch, version, &memory);
     launch::seen(&memory);

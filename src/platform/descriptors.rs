@@ -14,8 +14,8 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::kept::KnownDescriptor;
-use super::ownership::FileFacts;
+use super::ownership::FileStat;
+use super::verified_fd::KnownDescriptor;
 use super::{errno, set_errno};
 
 /// The lowest number that a descriptor of ours may have.
@@ -173,7 +173,7 @@ pub(super) fn list_open(
             continue;
         }
         let is_file = match kind {
-            libc::DT_UNKNOWN => FileFacts::at(fd, name).is_ok_and(|facts| facts.is_file),
+            libc::DT_UNKNOWN => FileStat::at(fd, name).is_ok_and(|facts| facts.is_file),
             kind => kind == libc::DT_REG,
         };
         left = left.saturating_sub(1);
@@ -260,7 +260,7 @@ mod tests {
         assert!(list(&in_folder("none"), |_, _| ()).is_err());
         for (name, expected) in [(c"file-0", true), (c"folder", false), (c"link", false)] {
             let open = open_file(folder.path(), libc::O_RDONLY).unwrap();
-            let facts = FileFacts::at(open.as_raw_fd(), name).unwrap();
+            let facts = FileStat::at(open.as_raw_fd(), name).unwrap();
             assert_eq!(facts.is_file, expected);
         }
     }

@@ -12,13 +12,13 @@ use std::path::Path;
 
 use super::descriptors::{self, Opened};
 use super::errno;
-use super::kept::Kept;
-use super::ownership::{self, FileFacts, Others};
+use super::ownership::{self, FileStat, Others};
+use super::verified_fd::VerifiedFd;
 
 /// An open folder. It stays the same if another folder takes its name.
 #[derive(Debug)]
 pub struct Directory {
-    pub(super) fd: Kept,
+    pub(super) fd: VerifiedFd,
 }
 
 impl Directory {
@@ -26,7 +26,7 @@ impl Directory {
     pub fn open(path: &Path) -> io::Result<Directory> {
         let fd = descriptors::open_owned(path, libc::O_RDONLY | libc::O_DIRECTORY)?;
         Ok(Directory {
-            fd: Kept::new(fd).map_err(io::Error::from_raw_os_error)?,
+            fd: VerifiedFd::new(fd).map_err(io::Error::from_raw_os_error)?,
         })
     }
 
@@ -38,7 +38,7 @@ impl Directory {
 
     /// Returns who else may write in it, or change what its path leads to.
     pub fn others(&self, path: &Path) -> io::Result<Option<Others>> {
-        let facts = self.fd.get().and_then(FileFacts::of);
+        let facts = self.fd.get().and_then(FileStat::of);
         ownership::others(path, &facts.map_err(io::Error::from_raw_os_error)?)
     }
 
@@ -46,23 +46,23 @@ impl Directory {
     pub fn open_own(&self, name: &str, flags: i32) -> io::Result<Opened> {
         let name = CString::new(name)?;
         let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
-        let check_own = |facts: Result<FileFacts, i32>| match facts {
+        let check_own = |facts: Result<FileStat, i32>| match facts {
             Ok(facts) if facts.is_own() => Ok(()),
             Ok(_) => Err(io::ErrorKind::PermissionDenied.into()),
             Err(error) => Err(io::Error::from_raw_os_error(error)),
         };
         // Checked before, too: to open a device may have an effect.
-        check_own(FileFacts::at(folder, &name))?;
+        check_own(FileStat::at(folder, &name))?;
         let flags = flags | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = open(folder, &name, flags)?;
-        check_own(FileFacts::of(file.as_raw_fd()))?;
+        check_own(FileStat::of(file.as_raw_fd()))?;
         Ok(file.into())
     }
 
     /// Returns the length in bytes of a file of our own; `None` if there is no such file.
     pub fn own_length(&self, name: &str) -> Option<u64> {
         let name = CString::new(name).ok()?;
-        let facts = FileFacts::at(self.fd.get().ok()?, &name).ok()?;
+        let facts = FileStat::at(self.fd.get().ok()?, &name).ok()?;
         facts.is_own().then_some(facts.length)
     }
 
@@ -73,8 +73,8 @@ impl Directory {
 
     /// Returns true if the open file `fd` has this name. Signal-safe.
     pub(super) fn names(&self, name: &CStr, fd: RawFd) -> bool {
-        let named = self.fd.get().and_then(|folder| FileFacts::at(folder, name));
-        named.is_ok_and(|named| FileFacts::of(fd).is_ok_and(|open| named.is_same(&open)))
+        let named = self.fd.get().and_then(|folder| FileStat::at(folder, name));
+        named.is_ok_and(|named| FileStat::of(fd).is_ok_and(|open| named.is_same(&open)))
     }
 
     /// Writes a new file with mode 0600. Replaces a file of our own of this name. The new file is locked until it is
@@ -105,11 +105,11 @@ impl Directory {
         &self,
         from: &str,
         to: &str,
-        may_replace: fn(&FileFacts) -> bool,
+        may_replace: fn(&FileStat) -> bool,
     ) -> io::Result<()> {
         let (from, into) = (CString::new(from)?, CString::new(to)?);
         let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
-        if FileFacts::at(folder, &into).is_ok_and(|there| !may_replace(&there)) {
+        if FileStat::at(folder, &into).is_ok_and(|there| !may_replace(&there)) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         // SAFETY: C strings, and an open descriptor.

@@ -5,7 +5,7 @@
 use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-use super::kept::{Kept, KnownDescriptor};
+use super::verified_fd::{KnownDescriptor, VerifiedFd};
 use super::{descriptors, errno, forked};
 
 /// An open report file, locked against the next launch while it is open. Its folder must outlive
@@ -41,12 +41,12 @@ impl File {
     }
 
     /// A file that another owns, as long as it is open on that.
-    pub fn of(kept: &Kept) -> File {
+    pub fn of(kept: &VerifiedFd) -> File {
         File::borrowed(kept.known(), None)
     }
 
     /// Has `kept` own it from now on, in place of what that owned. The error is an `errno`.
-    pub fn replace(self, kept: &Kept) -> Result<(), i32> {
+    pub fn replace(self, kept: &VerifiedFd) -> Result<(), i32> {
         forked::no_longer(kept.known());
         kept.replace(self.into_owned())?;
         forked::keep_from_children(kept.known());

@@ -12,8 +12,8 @@ use std::path::Path;
 use super::descriptors;
 use super::directory::Directory;
 use super::file::{File, Room, check};
-use super::kept::{Kept, KnownDescriptor};
-use super::ownership::FileFacts;
+use super::ownership::FileStat;
+use super::verified_fd::{KnownDescriptor, VerifiedFd};
 use super::{errno, forked, signals};
 
 /// A folder that is written to by descriptor, so that the app may change its working directory, or
@@ -27,9 +27,9 @@ pub struct Folder {
     path: CString,
     /// Descriptors that are given up when the process has no other left: one for a report, one each for what its writer,
     /// the helper and the watchdog read meanwhile.
-    spares: [Kept; 4],
+    spares: [VerifiedFd; 4],
     /// A file without a name that only takes up room, to be given up when the disk is full.
-    room: Option<Kept>,
+    room: Option<VerifiedFd>,
 }
 
 impl Folder {
@@ -58,7 +58,7 @@ impl Folder {
             && let Ok(file) = self.create_unnamed(".reserve")
             && file.allocate(bytes)
         {
-            self.room = Kept::new(file.into_owned()).ok();
+            self.room = VerifiedFd::new(file.into_owned()).ok();
         }
         self
     }
@@ -92,7 +92,7 @@ impl Folder {
 
     /// What `kept` is open on, to be written to as a file of [`Folder::create_for_crash`]; `None` where it was closed or
     /// has no name any more.
-    pub fn reopen_for_crash(&self, kept: &Kept) -> Option<File> {
+    pub fn reopen_for_crash(&self, kept: &VerifiedFd) -> Option<File> {
         let file = kept.known();
         let (_, has_name) = file.length().ok()?;
         self.leave_room();
@@ -146,7 +146,7 @@ impl Folder {
     /// Gives up the spare descriptors, for good; false where there were none.
     fn give_up_spares(&self) -> bool {
         let mut any = false;
-        for spare in self.spares.iter().map(Kept::take) {
+        for spare in self.spares.iter().map(VerifiedFd::take) {
             any |= spare.get().is_ok();
             spare.close();
         }
@@ -154,7 +154,7 @@ impl Folder {
     }
 
     fn room(&self) -> Option<KnownDescriptor> {
-        self.room.as_ref().map(Kept::known)
+        self.room.as_ref().map(VerifiedFd::known)
     }
 
     /// Makes the folder and its parents where they were when it was opened, unless they are there, and
@@ -180,8 +180,8 @@ impl Folder {
             OwnedFd::from_raw_fd(new)
         };
         // Another folder, or a link to one, may have been put in its place since the look.
-        let named = FileFacts::at(libc::AT_FDCWD, &self.path)?;
-        let others = FileFacts::of(new.as_raw_fd())?.others();
+        let named = FileStat::at(libc::AT_FDCWD, &self.path)?;
+        let others = FileStat::of(new.as_raw_fd())?.others();
         if !self.is_shared && (named.is_strangers() || others.is_some()) {
             return Err(libc::EACCES);
         }

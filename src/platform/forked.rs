@@ -3,19 +3,19 @@
 //!
 //! A lock by flock(2) belongs to the open file, which the child shares: while it lived, the next launch would take a
 //! report whose writer was killed for one that is being written. Therefore the child closes each such descriptor;
-//! values that it copied find that it is not theirs any more ([`Kept`]).
+//! values that it copied find that it is not theirs any more ([`VerifiedFd`]).
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::kept::{Kept, KnownDescriptor};
+use super::verified_fd::{KnownDescriptor, VerifiedFd};
 use super::{process_id, signals};
 
 /// Files that are open at a time, at most: the launch's record, reports of a stall, a crash, a panic and
 /// of load, live ones, and what an install tries. One that finds no place is shared as before.
 const SLOTS: usize = 16;
-static OPEN: [Kept; SLOTS] = [const { Kept::none() }; SLOTS];
+static OPEN: [VerifiedFd; SLOTS] = [const { VerifiedFd::none() }; SLOTS];
 
 /// Makes children of `fork` give up the descriptors and locks that they must not keep, from now on. Not signal-safe.
 pub fn install() {
@@ -161,18 +161,18 @@ impl<T> ForkLock<T> {
 
     /// Releases it behind the `fork`, in the parent.
     pub fn in_parent(&'static self) {
-        let _ = self.let_go();
+        let _ = self.unlock_after_fork();
     }
 
     /// Releases it behind the `fork`, in the child.
     pub fn in_child(&'static self) {
-        if !self.let_go() && self.try_lock().is_none() {
+        if !self.unlock_after_fork() && self.try_lock().is_none() {
             self.lost.store(true, Ordering::Release);
         }
     }
 
     /// False if this thread did not get the lock before it forked.
-    fn let_go(&'static self) -> bool {
+    fn unlock_after_fork(&'static self) -> bool {
         let this = this_thread();
         let order = Ordering::AcqRel;
         let released = (self.forking).compare_exchange(this, 0, order, Ordering::Relaxed);

@@ -96,7 +96,7 @@ impl Guarded {
             .map(|word| word.load(Ordering::Relaxed));
         if pc != 0 {
             // SAFETY: the caller vouches for the context; the frame of `run` lies above `sp`.
-            unsafe { context::go_on_at(context.cast(), pc, sp) };
+            unsafe { context::resume_at(context.cast(), pc, sp) };
         }
         pc != 0
     }

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
-use super::ownership::FileFacts;
+use super::ownership::FileStat;
 use super::{SystemError, descriptors};
 
 /// A file, mapped read-only; it stays readable after the file is renamed or removed.
@@ -17,7 +17,7 @@ impl FileMap {
         if file < 0 {
             return Err(SystemError::last("open"));
         }
-        let facts = FileFacts::of(file).ok();
+        let facts = FileStat::of(file).ok();
         let length = facts
             .filter(|facts| facts.is_file)
             .map_or(0, |facts| facts.length);

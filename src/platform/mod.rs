@@ -28,7 +28,6 @@ pub mod file;
 pub mod folder;
 pub(crate) mod forked;
 pub(crate) mod guarded;
-pub(crate) mod kept;
 #[cfg(target_os = "linux")]
 mod linux;
 mod mapping;
@@ -39,6 +38,7 @@ pub mod signals;
 pub mod stacks;
 mod surface;
 pub(crate) mod text;
+pub(crate) mod verified_fd;
 
 #[cfg(target_vendor = "apple")]
 use apple as os;

@@ -1,6 +1,6 @@
 //! The owner of a file or folder, and who else may change it or what its path leads to.
 //!
-//! Root may change everything, and counts as no other user. [`FileFacts`] is signal-safe, but for [`From`].
+//! Root may change everything, and counts as no other user. [`FileStat`] is signal-safe, but for [`From`].
 
 use std::ffi::CStr;
 use std::fs::{self, Metadata};
@@ -47,8 +47,8 @@ impl Others {
 ///
 /// # Errors
 /// The path has no file any more.
-pub fn others(path: &Path, folder: &FileFacts) -> io::Result<Option<Others>> {
-    let named = FileFacts::from(&fs::symlink_metadata(path)?);
+pub fn others(path: &Path, folder: &FileStat) -> io::Result<Option<Others>> {
+    let named = FileStat::from(&fs::symlink_metadata(path)?);
     let by_name = || named.is_strangers().then_some(Others::Link);
     let others = folder.others().or_else(by_name);
     Ok(others.or_else(|| open_above(path).map(|_| Others::Above)))
@@ -63,8 +63,7 @@ pub fn open_above(path: &Path) -> Option<PathBuf> {
     const STICKY: u32 = 0o1000;
     let is_open = |above: &Path| {
         let is_wide = |meta: Metadata| meta.mode() & (STICKY | 0o002) == 0o002;
-        let is_link =
-            |named: Metadata| named.is_symlink() && FileFacts::from(&named).is_strangers();
+        let is_link = |named: Metadata| named.is_symlink() && FileStat::from(&named).is_strangers();
         fs::metadata(above).is_ok_and(is_wide) || fs::symlink_metadata(above).is_ok_and(is_link)
     };
     let identity = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
@@ -94,7 +93,7 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
 
 /// The system's facts of a file.
 #[derive(Debug, Clone, Copy)]
-pub struct FileFacts {
+pub struct FileStat {
     pub(super) device: u64,
     pub(super) inode: u64,
     /// Bytes.
@@ -109,21 +108,21 @@ pub struct FileFacts {
     pub(super) owner: u32,
 }
 
-impl FileFacts {
+impl FileStat {
     /// Of what a descriptor is open on. The error is an `errno`.
-    pub(super) fn of(number: RawFd) -> Result<FileFacts, i32> {
+    pub(super) fn of(number: RawFd) -> Result<FileStat, i32> {
         // SAFETY: the call is given room for its answer.
-        FileFacts::stat(|facts| unsafe { libc::fstat(number, facts) })
+        FileStat::stat(|facts| unsafe { libc::fstat(number, facts) })
     }
 
     /// Of a name in an open folder; a link's own. The error is an `errno`.
-    pub(super) fn at(folder: RawFd, name: &CStr) -> Result<FileFacts, i32> {
+    pub(super) fn at(folder: RawFd, name: &CStr) -> Result<FileStat, i32> {
         let flags = libc::AT_SYMLINK_NOFOLLOW;
         // SAFETY: a C string, and room for the answer.
-        FileFacts::stat(|facts| unsafe { libc::fstatat(folder, name.as_ptr(), facts, flags) })
+        FileStat::stat(|facts| unsafe { libc::fstatat(folder, name.as_ptr(), facts, flags) })
     }
 
-    fn stat(call: impl FnOnce(*mut libc::stat) -> libc::c_int) -> Result<FileFacts, i32> {
+    fn stat(call: impl FnOnce(*mut libc::stat) -> libc::c_int) -> Result<FileStat, i32> {
         let mut facts = MaybeUninit::<libc::stat>::uninit();
         if call(facts.as_mut_ptr()) != 0 {
             return Err(errno());
@@ -134,7 +133,7 @@ impl FileFacts {
             clippy::unnecessary_cast,
             reason = "of another width on other platforms"
         )]
-        Ok(FileFacts {
+        Ok(FileStat {
             device: facts.st_dev as u64,
             inode: facts.st_ino as u64,
             length: u64::try_from(facts.st_size).unwrap_or(0),
@@ -165,14 +164,14 @@ impl FileFacts {
     }
 
     /// Returns true if both are of one file.
-    pub(super) fn is_same(&self, other: &FileFacts) -> bool {
+    pub(super) fn is_same(&self, other: &FileStat) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 }
 
-impl From<&Metadata> for FileFacts {
-    fn from(meta: &Metadata) -> FileFacts {
-        FileFacts {
+impl From<&Metadata> for FileStat {
+    fn from(meta: &Metadata) -> FileStat {
+        FileStat {
             device: meta.dev(),
             inode: meta.ino(),
             length: meta.len(),
@@ -193,7 +192,7 @@ mod tests {
     const STRANGER: u32 = 65_534;
 
     fn of_path(path: &Path) -> Option<Others> {
-        others(path, &FileFacts::from(&fs::metadata(path).unwrap())).unwrap()
+        others(path, &FileStat::from(&fs::metadata(path).unwrap())).unwrap()
     }
 
     fn set_mode(path: &Path, mode: u32) {
@@ -272,7 +271,7 @@ mod tests {
         assert!(Others::Link.repair(&link).starts_with("sudo rm '"));
         let file = folder.join("file");
         fs::write(&file, "").unwrap();
-        let facts = || FileFacts::from(&fs::symlink_metadata(&file).unwrap());
+        let facts = || FileStat::from(&fs::symlink_metadata(&file).unwrap());
         assert!(facts().is_own());
         fs::hard_link(&file, folder.join("second name")).unwrap();
         assert!(!facts().is_own());

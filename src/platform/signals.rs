@@ -71,7 +71,7 @@ fn install_one(signal: i32) -> io::Result<()> {
     if !is_kept {
         place.store(Box::into_raw(Box::new(before)), Ordering::Release);
     }
-    take_again(signal)
+    reinstall(signal)
 }
 
 fn is_same(one: &libc::sigaction, other: &libc::sigaction) -> bool {
@@ -90,7 +90,7 @@ fn is_same(one: &libc::sigaction, other: &libc::sigaction) -> bool {
 }
 
 /// Puts our handler in place, whatever is there.
-pub fn take_again(signal: i32) -> io::Result<()> {
+pub fn reinstall(signal: i32) -> io::Result<()> {
     let before = kept(signal).filter(|before| is_handler(before));
     // A call that the signal interrupts is made again, or fails, as without us.
     let restart = before.map_or(0, |before| before.sa_flags & libc::SA_RESTART);
@@ -486,7 +486,7 @@ pub fn disposition(signal: i32) -> Option<usize> {
 
 /// The facts of a signal, from the kernel's `siginfo_t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SignalFacts {
+pub struct SignalInfo {
     /// Its number.
     pub number: i32,
     /// `si_code`.
@@ -501,14 +501,14 @@ pub struct SignalFacts {
 ///
 /// # Safety
 /// - `info` is what the kernel gave a handler for `signal`.
-pub unsafe fn facts(signal: i32, info: *const libc::siginfo_t) -> SignalFacts {
+pub unsafe fn facts(signal: i32, info: *const libc::siginfo_t) -> SignalInfo {
     // SAFETY: the caller vouches for `info`; which union field is set follows from signal and code,
     // see sigaction(2).
     unsafe {
         let code = (*info).si_code;
         let sent = is_sent(code);
         let has_address = FAULTS.contains(&signal) && !sent && !is_without_address(code);
-        SignalFacts {
+        SignalInfo {
             number: signal,
             code,
             address: has_address.then(|| (*info).si_addr() as u64),

@@ -62,7 +62,7 @@ pub struct Copied<'a> {
     /// no such handler.
     pub interrupted: (u64, &'a [u8]),
     /// The time at which the thread was let go (monotonic, nanoseconds).
-    pub let_go: u64,
+    pub released_at: u64,
     /// Time for which the thread was stopped, nanoseconds.
     pub stopped: u64,
     /// True if the copy ends before the stack does, because room or time ran out.

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use parts::CrashReport;
 
-use super::work::Work;
-use super::{Facts, Helper, Recording, Stamp};
+use super::scratch::Scratch;
+use super::{Helper, ProcessInfo, Recording, Stamp};
 use crate::capture::CaptureLimits;
 use crate::platform::abort;
 use crate::platform::folder::Folder;
@@ -25,7 +25,7 @@ use crate::trigger::terminate::{self, Exception};
 /// Everything that a crash report needs, made at install.
 #[derive(Debug)]
 pub(crate) struct CrashRecorder {
-    pub facts: Facts,
+    pub facts: ProcessInfo,
     pub folder: Arc<Folder>,
     /// True if memory near the crash is written.
     near_memory: bool,
@@ -35,7 +35,7 @@ pub(crate) struct CrashRecorder {
 
 #[derive(Debug)]
 struct CrashWork {
-    work: Work,
+    work: Scratch,
     /// Memory for the frames of a throw.
     thrown: Box<[RawFrame]>,
     recording: Option<Recording>,
@@ -51,13 +51,13 @@ unsafe impl Send for CrashRecorder {}
 impl CrashRecorder {
     /// Reserves all that a crash report needs.
     pub fn new(
-        facts: Facts,
+        facts: ProcessInfo,
         folder: Arc<Folder>,
         limits: &CaptureLimits,
         near_memory: bool,
     ) -> std::io::Result<CrashRecorder> {
         let work = CrashWork {
-            work: Work::new(limits, facts.threads)?,
+            work: Scratch::new(limits, facts.threads)?,
             thrown: RawFrame::room(terminate::STACK),
             recording: None,
             stamp: Stamp::default(),

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::helper::Renewals;
 use super::names::{self, Names};
-use super::work::{self, Work, view};
-use super::{COUNTERS, Facts, Recording};
+use super::scratch::{self, Scratch, view};
+use super::{COUNTERS, ProcessInfo, Recording};
 use crate::capture::{CaptureLimits, ImageTable, ImagesGuard};
 use crate::platform::forked::lock_within;
 use crate::platform::{Thread, ThreadName, folder};
@@ -21,11 +21,11 @@ use crate::trigger::panic::Panic;
 /// The recorder of `Monitor::record`, `Monitor::stacks` and the panic hook.
 #[derive(Debug)]
 pub(crate) struct LiveRecorder {
-    facts: Facts,
+    facts: ProcessInfo,
     folder: Arc<folder::Folder>,
     limits: CaptureLimits,
     /// Made when it is first needed: an app that never calls pays nothing for it.
-    work: Mutex<Option<Work>>,
+    work: Mutex<Option<Scratch>>,
 }
 
 /// The first report allocates less than this besides the room for stacks, and a later one less than the other, bytes.
@@ -48,7 +48,7 @@ pub enum Threads {
 }
 
 impl LiveRecorder {
-    pub fn new(facts: Facts, folder: Arc<folder::Folder>, limits: &CaptureLimits) -> LiveRecorder {
+    pub fn new(facts: ProcessInfo, folder: Arc<folder::Folder>, limits: &CaptureLimits) -> Self {
         LiveRecorder {
             facts,
             folder,
@@ -57,17 +57,17 @@ impl LiveRecorder {
         }
     }
 
-    fn work(&self) -> MutexGuard<'_, Option<Work>> {
+    fn work(&self) -> MutexGuard<'_, Option<Scratch>> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// # Errors
     /// [`io::ErrorKind::OutOfMemory`] where there is less than this takes: what allocates below would end the app.
-    fn made<'w>(&self, work: &'w mut Option<Work>) -> io::Result<&'w mut Work> {
-        work::memory_left(work.as_ref().map_or(NEEDS, |_| NEEDS_AGAIN))?;
+    fn made<'w>(&self, work: &'w mut Option<Scratch>) -> io::Result<&'w mut Scratch> {
+        scratch::memory_left(work.as_ref().map_or(NEEDS, |_| NEEDS_AGAIN))?;
         let made = match work.take() {
             Some(made) => made,
-            None => Work::new(&self.limits, self.facts.threads)?,
+            None => Scratch::new(&self.limits, self.facts.threads)?,
         };
         Ok(work.insert(made))
     }
@@ -76,7 +76,7 @@ impl LiveRecorder {
     #[inline(never)]
     pub fn stacks(&self, which: Threads, main: Thread) -> io::Result<String> {
         let mut work = self.work();
-        let Work {
+        let Scratch {
             capturer, threads, ..
         } = self.made(&mut work)?;
         let here = Thread::current();
@@ -190,7 +190,7 @@ impl LiveRecorder {
     /// Writes a report, once it is known that the process survives a crash that another thread is in.
     fn write(
         &self,
-        work: &mut Option<Work>,
+        work: &mut Option<Scratch>,
         event: &EventView<'_>,
         first: Thread,
         all: bool,
@@ -233,7 +233,7 @@ impl LiveRecorder {
     /// Writes the calling thread, and returns what that cost.
     #[inline(always)]
     fn write_here(
-        work: &mut Work,
+        work: &mut Scratch,
         recording: &mut Recording,
         images: &ImagesGuard,
     ) -> CaptureView<'static> {
@@ -246,6 +246,6 @@ impl LiveRecorder {
             ..view(here, &name)
         };
         recording.thread(&mut work.buffers, images, &thread, &captured);
-        work::cost(&captured)
+        scratch::cost(&captured)
     }
 }

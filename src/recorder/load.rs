@@ -7,7 +7,7 @@ use super::Shared;
 use super::helper::{Helper, Renewals};
 use super::lock::LineBuffer;
 use super::sampler::state;
-use super::work::{self, Work, view};
+use super::scratch::{self, Scratch, view};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::{self, Thread, ThreadGauge, ThreadName, clock, vitals};
 use crate::report::{CaptureView, EventKind, EventView, StallEndView, ThreadView};
@@ -26,7 +26,7 @@ const HOTTEST: usize = 5;
 /// The recorder of the thread that looks for too much load.
 pub(crate) struct LoadRecorder {
     shared: Shared,
-    work: Work,
+    work: Scratch,
     watched: Thread,
     /// The monitor's own thread, whose CPU is not the app's.
     watchdog: Option<i32>,
@@ -44,7 +44,7 @@ impl LoadRecorder {
         let total = GAUGES.memory().device_total;
         let group = vitals::memory_group().and_then(|group| group.limit);
         Ok(LoadRecorder {
-            work: Work::new(limits, shared.facts.threads)?,
+            work: Scratch::new(limits, shared.facts.threads)?,
             watched,
             watchdog,
             limit: group.into_iter().chain(total).min().unwrap_or(0),
@@ -119,7 +119,7 @@ impl LoadRecorder {
             let renew = || renewals.renew();
             match work.capturer.capture_renewing(first, &mut images, renew) {
                 Ok(captured) => {
-                    cost = work::cost(&captured);
+                    cost = scratch::cost(&captured);
                     recording.thread(&mut work.buffers, &images, &thread, &captured);
                 }
                 Err(_) => recording.unresponsive(&mut work.buffers, &thread),

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::events::{OnStall, StallEvent};
 use super::helper::{Helper, Renewals};
 use super::lock::{LineBuffer, Waiting};
+use super::scratch::{Scratch, view};
 use super::stall_slots::{StallSlot, StallSlots};
-use super::work::{Work, view};
 use super::{COUNTERS, Recording, Shared};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::own_thread::with_mask_of_app;
@@ -25,7 +25,7 @@ use crate::vitals::GAUGES;
 
 /// The recorder of the watchdog's thread.
 pub(crate) struct StallRecorder {
-    work: Work,
+    work: Scratch,
     cases: StallSlots,
     log: Arc<dyn Fn(&StallEvent<'_>) + Send + Sync>,
     on_stall: Option<OnStall>,
@@ -47,7 +47,7 @@ impl StallRecorder {
         on_stall: Option<OnStall>,
     ) -> std::io::Result<StallRecorder> {
         Ok(StallRecorder {
-            work: Work::new(limits, shared.facts.threads)?,
+            work: Scratch::new(limits, shared.facts.threads)?,
             log: Arc::clone(&shared.log),
             cases: StallSlots::new(Thread::current(), is_watched, shared),
             on_stall,
@@ -99,7 +99,7 @@ impl StallRecorder {
 
 impl StallSlot {
     /// Takes a stack, if the hour's quota allows one.
-    fn take(&mut self, work: &mut Work, at: u64) {
+    fn take(&mut self, work: &mut Scratch, at: u64) {
         let may_capture = self.shared.limiter().may_capture(clock::monotonic());
         let taken = self.sampler.take(&mut work.capturer, at, may_capture);
         match taken {
@@ -111,7 +111,7 @@ impl StallSlot {
     }
 
     /// Writes the samples that the open report lacks.
-    fn write_samples(&mut self, work: &mut Work, all: bool) {
+    fn write_samples(&mut self, work: &mut Scratch, all: bool) {
         if let Some(recording) = &mut self.open {
             let images = ImageTable::enter();
             recording.samples(&mut work.buffers, &images, &mut self.sampler.samples, all);
@@ -131,7 +131,7 @@ impl StallSlot {
     }
 
     /// Writes the beginning and the end that the report lacks, unless the process may die of a crash: then later.
-    fn settle(&mut self, work: &mut Work) {
+    fn settle(&mut self, work: &mut Scratch) {
         if crash::is_undecided() {
             return;
         }
@@ -164,7 +164,7 @@ impl StallSlot {
     /// Begins the report of a stall: the event, the watched thread, and the threads that explain its wait.
     fn begin(
         &mut self,
-        work: &mut Work,
+        work: &mut Scratch,
         info: &StallInfo,
         waiting: Option<Waiting>,
     ) -> Result<Recording, i32> {

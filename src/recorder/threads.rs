@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::MAX_THREADS;
 use super::helper::Renewals;
-use super::work::{Work, view};
+use super::scratch::{Scratch, view};
 use super::{Recording, ReportBuffers};
 use crate::capture::{Capturer, ImagesGuard};
 use crate::platform::stop::StopError;
@@ -68,7 +68,7 @@ impl ThreadList {
     }
 }
 
-impl Work {
+impl Scratch {
     /// Writes every thread that is wanted: the main thread first, then in the order of the system, and
     /// last those that did not answer. Signal-safe, if `wanted` is.
     pub fn write_threads(

@@ -7,7 +7,7 @@ use super::checksum::crc32;
 use super::limits;
 use super::model::{End, Event, EventKind, Head, VERSION};
 use super::read::checks_of;
-use super::section::{Piece, Pieces, SectionAt, check_of};
+use super::section::{Pieces, SectionAt, SectionOrGap, check_of};
 use super::token::Token;
 use super::wire::section::{WriteSection as _, is_known};
 use super::write::{ClosedBy, ReportWriter};
@@ -48,7 +48,7 @@ pub struct Survey {
 pub fn survey(bytes: &[u8]) -> Survey {
     let mut survey = Survey::default();
     for piece in Pieces::new(bytes, checks_of(bytes)) {
-        let Piece::Section(section) = piece else {
+        let SectionOrGap::Section(section) = piece else {
             continue;
         };
         survey.has_head |= section.start == 0 && section.kind == Head::KIND;
@@ -126,7 +126,7 @@ impl<'a> ReportSections<'a> {
     fn of(bytes: &'a [u8]) -> Option<ReportSections<'a>> {
         let mut sections = ReportSections { all: Vec::new() };
         for piece in Pieces::new(bytes, checks_of(bytes)) {
-            let Piece::Section(section) = piece else {
+            let SectionOrGap::Section(section) = piece else {
                 continue;
             };
             let is_next = section.kind == Head::KIND && !sections.all.is_empty();

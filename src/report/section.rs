@@ -1,8 +1,10 @@
 //! Sections in untrusted bytes: their bounds, the search for the next one after damage, and single values of them.
 
+use std::ops::Range;
+
 use super::checksum::crc32;
 use super::limits;
-use super::token::{Broken, Skim, Token, token};
+use super::token::{Broken, Skipper, Token, token};
 use super::wire::section::is_known;
 
 /// One section's place in the bytes.
@@ -19,17 +21,19 @@ pub(crate) struct SectionAt<'a> {
 }
 
 /// A section, or the bytes between two sections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Piece<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SectionOrGap<'a> {
     /// A section.
     Section(SectionAt<'a>),
-    /// Bytes up to `end` that are no section.
-    Gap { start: usize, end: usize, why: Why },
+    /// Bytes that are no section.
+    Gap(Range<usize>, GapReason),
 }
+
+type Parsed<'a> = Result<SectionAt<'a>, GapReason>;
 
 /// The reason why bytes are no section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum GapReason {
     /// The bytes end within it, and no later section was found.
     Cut,
     /// It is no array of a kind and a value, or holds the byte that MessagePack never uses.
@@ -77,14 +81,14 @@ impl<'a> Pieces<'a> {
         self.at = at;
     }
 
-    /// The section at `start` as far as `most` bytes go, whatever its check says. `skim` finds its end.
-    fn begun(&self, start: usize, most: usize, skim: &mut Skim) -> Result<SectionAt<'a>, Why> {
+    /// The section at `start` as far as `most` bytes go, whatever its check says. `skip` finds its end.
+    fn begun(&self, start: usize, most: usize, skip: &mut Skipper) -> Parsed<'a> {
         let (kind, map) = begin(self.bytes, start)?;
         // A section that claims to be longer than any is not looked at to its end.
         let limit = start.saturating_add(most.min(limits::SECTION_BYTES));
         let within = self.bytes.get(..limit).unwrap_or(self.bytes);
-        let end = match skim.run(within) {
-            Err(Broken::Cut) if limit < self.bytes.len() => return Err(Why::TooLong),
+        let end = match skip.run(within) {
+            Err(Broken::Cut) if limit < self.bytes.len() => return Err(GapReason::TooLong),
             end => end?,
         };
         Ok(SectionAt {
@@ -95,12 +99,12 @@ impl<'a> Pieces<'a> {
         })
     }
 
-    fn section(&mut self, start: usize) -> Result<SectionAt<'a>, Why> {
-        let section = self.begun(start, usize::MAX, &mut Skim::new(start))?;
+    fn section(&mut self, start: usize) -> Parsed<'a> {
+        let section = self.begun(start, usize::MAX, &mut Skipper::new(start))?;
         if self.passes(&section) {
             Ok(section)
         } else {
-            Err(Why::Check)
+            Err(GapReason::Check)
         }
     }
 
@@ -116,9 +120,9 @@ impl<'a> Pieces<'a> {
     fn resume(&mut self, from: usize) -> usize {
         let mut at = from;
         while let Some(found) = candidate(self.bytes, at) {
-            let mut skim = Skim::new(found);
-            let section = self.begun(found, self.patience, &mut skim);
-            self.patience = self.patience.saturating_sub(skim.at.saturating_sub(found));
+            let mut skip = Skipper::new(found);
+            let section = self.begun(found, self.patience, &mut skip);
+            self.patience = self.patience.saturating_sub(skip.at.saturating_sub(found));
             if self.patience == 0 {
                 break;
             }
@@ -139,9 +143,9 @@ impl<'a> Pieces<'a> {
 }
 
 impl<'a> Iterator for Pieces<'a> {
-    type Item = Piece<'a>;
+    type Item = SectionOrGap<'a>;
 
-    fn next(&mut self) -> Option<Piece<'a>> {
+    fn next(&mut self) -> Option<SectionOrGap<'a>> {
         let start = self.at;
         if start >= self.bytes.len() {
             return None;
@@ -149,42 +153,38 @@ impl<'a> Iterator for Pieces<'a> {
         match self.section(start) {
             Ok(section) => {
                 self.at = section.end;
-                Some(Piece::Section(section))
+                Some(SectionOrGap::Section(section))
             }
             Err(why) => {
                 self.at = self.resume(start + 1);
                 let why = match why {
-                    Why::Cut if self.at < self.bytes.len() => Why::Malformed,
+                    GapReason::Cut if self.at < self.bytes.len() => GapReason::Malformed,
                     why => why,
                 };
-                Some(Piece::Gap {
-                    start,
-                    end: self.at,
-                    why,
-                })
+                Some(SectionOrGap::Gap(start..self.at, why))
             }
         }
     }
 }
 
-impl From<Broken> for Why {
-    fn from(broken: Broken) -> Why {
+impl From<Broken> for GapReason {
+    fn from(broken: Broken) -> GapReason {
         match broken {
-            Broken::Cut => Why::Cut,
-            Broken::Reserved => Why::Malformed,
+            Broken::Cut => GapReason::Cut,
+            Broken::Reserved => GapReason::Malformed,
         }
     }
 }
 
 /// The kind of the section at `start`, and where its map begins.
-pub(crate) fn begin(bytes: &[u8], start: usize) -> Result<(&str, usize), Why> {
+pub(crate) fn begin(bytes: &[u8], start: usize) -> Result<(&str, usize), GapReason> {
     let (Token::Array(2), at) = token(bytes, start)? else {
-        return Err(Why::Malformed);
+        return Err(GapReason::Malformed);
     };
     let (Token::Text(kind), map) = token(bytes, at)? else {
-        return Err(Why::Malformed);
+        return Err(GapReason::Malformed);
     };
-    let kind = std::str::from_utf8(kind).map_err(|_| Why::Malformed)?;
+    let kind = std::str::from_utf8(kind).map_err(|_| GapReason::Malformed)?;
     Ok((kind, map))
 }
 
@@ -229,7 +229,7 @@ pub(crate) fn is_plausible(bytes: &[u8], section: &SectionAt<'_>) -> bool {
         Token::Map(_) => matches!(token(bytes, first), Ok((Token::Text(_), _))),
         _ => false,
     };
-    has_keys && matches!(begin(bytes, section.end), Ok(_) | Err(Why::Cut))
+    has_keys && matches!(begin(bytes, section.end), Ok(_) | Err(GapReason::Cut))
 }
 
 /// Returns true if the section passes its `check`; `None` if it has no `check`.
@@ -263,8 +263,8 @@ impl SectionAt<'_> {
         };
         for _ in 0..(count as usize).min(limits::FIELDS) {
             let (found, _) = token(bytes, at).ok()?;
-            let value = Skim::new(at).run(bytes).ok()?;
-            at = Skim::new(value).run(bytes).ok()?;
+            let value = Skipper::new(at).run(bytes).ok()?;
+            at = Skipper::new(value).run(bytes).ok()?;
             let (first, _) = token(bytes, value).ok()?;
             if found == Token::Text(key.as_bytes()) && first != Token::Nil {
                 return Some((value, first));

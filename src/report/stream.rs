@@ -6,8 +6,8 @@ use super::damage::{Damage, DamageKind, ReadError};
 use super::limits;
 use super::model::{End, Head};
 use super::read::{Reading, read_at};
-use super::section::{SectionAt, Why, begin, candidate, check, check_of, is_plausible};
-use super::token::{Broken, Skim};
+use super::section::{GapReason, SectionAt, begin, candidate, check, check_of, is_plausible};
+use super::token::{Broken, Skipper};
 use super::wire::section::WriteSection as _;
 
 /// Bytes read from the stream at once.
@@ -49,7 +49,7 @@ pub struct ReportReader<R> {
     /// Offset in the report of the section being read.
     at: usize,
     /// Progress of the check that this section is whole.
-    skim: Skim,
+    skip: Skipper,
     /// The state of the bytes at `at`: a section is expected, searched for, or possibly found.
     look: Expect,
     /// Progress of the search for the next report's `head` within this section.
@@ -68,7 +68,7 @@ pub struct ReportReader<R> {
 struct Within {
     from: usize,
     /// Progress over a possible `head`, at `from`.
-    skim: Option<Skim>,
+    skip: Option<Skipper>,
     /// Result of the section's `check`, once it was computed.
     is_whole: Option<bool>,
 }
@@ -76,7 +76,7 @@ struct Within {
 impl Within {
     fn go_on(&mut self, from: usize) {
         self.from = from;
-        self.skim = None;
+        self.skip = None;
     }
 }
 
@@ -118,7 +118,7 @@ impl<R: Read> ReportReader<R> {
             start: 0,
             base: 0,
             at: 0,
-            skim: Skim::new(0),
+            skip: Skipper::new(0),
             look: Expect::Section,
             within: Within::default(),
             has_section: false,
@@ -159,10 +159,10 @@ impl<R: Read> ReportReader<R> {
                 }
             }
             let bytes = self.buffer.get(self.start..).unwrap_or_default();
-            let before = self.skim.at;
-            let end = self.skim.run(bytes);
+            let before = self.skip.at;
+            let end = self.skip.run(bytes);
             if self.look == Expect::Candidate {
-                self.patience = self.patience.saturating_sub((self.skim.at - before) as u64);
+                self.patience = self.patience.saturating_sub((self.skip.at - before) as u64);
                 if self.patience == 0 {
                     return Border::At(bytes.len());
                 }
@@ -203,7 +203,7 @@ impl<R: Read> ReportReader<R> {
             }
             self.has_section = true;
             let is_end = kind == End::KIND;
-            self.look_at(self.skim.at, Expect::Section);
+            self.look_at(self.skip.at, Expect::Section);
             if is_end {
                 return Border::At(self.at);
             }
@@ -213,7 +213,7 @@ impl<R: Read> ReportReader<R> {
     fn look_at(&mut self, at: usize, look: Expect) {
         self.at = at;
         self.look = look;
-        self.skim = Skim::new(at);
+        self.skip = Skipper::new(at);
         self.within = Within::default();
     }
 
@@ -272,10 +272,10 @@ fn head_within(
             return None;
         }
         within.from = at;
-        let skim = within.skim.get_or_insert_with(|| Skim::new(at));
-        let before = skim.at;
-        let end = skim.run(bytes);
-        spend(skim.at - before)?;
+        let skip = within.skip.get_or_insert_with(|| Skipper::new(at));
+        let before = skip.at;
+        let end = skip.run(bytes);
+        spend(skip.at - before)?;
         match (end, begin(bytes, at)) {
             (Err(Broken::Cut), _) if is_open && begun.len() <= limits::SECTION_BYTES => {
                 return Some(Border::Unknown);
@@ -291,7 +291,7 @@ fn head_within(
                 let is_head = match check(bytes, &head) {
                     Some(passes) => passes,
                     // Neither has one, as where another writer omits them: what comes after decides.
-                    None if !has_check && is_open && begin(bytes, end) == Err(Why::Cut) => {
+                    None if !has_check && is_open && begin(bytes, end) == Err(GapReason::Cut) => {
                         return Some(Border::Unknown);
                     }
                     None => !has_check && is_plausible(bytes, &head),

@@ -79,7 +79,7 @@ pub(crate) fn token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), Broke
 }
 
 fn any_token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), Broken> {
-    let (next, children) = behind(bytes, at)?;
+    let (next, children) = token_extent(bytes, at)?;
     let token = bytes.get(at..next).unwrap_or_default();
     let (first, body) = token.split_first().ok_or(Broken::Cut)?;
     // The bytes after a length of 1, 2 or 4 bytes.
@@ -114,7 +114,7 @@ fn any_token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), Broken> {
 /// Returns the offset of the next token, and the count of values after this token that belong to it, without decoding
 /// either.
 #[inline]
-fn behind(bytes: &[u8], at: usize) -> Result<(usize, u64), Broken> {
+fn token_extent(bytes: &[u8], at: usize) -> Result<(usize, u64), Broken> {
     let mut cursor = Cursor { bytes, at };
     let (len, children) = match cursor.byte()? {
         0x00..=0x7f | 0xc0 | 0xc2..=0xc3 | 0xe0..=0xff => (0, 0),
@@ -171,24 +171,24 @@ impl<'a> Cursor<'a> {
 
 /// Finds the end of a value without looking into it; can be carried on when more bytes are there.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Skim {
+pub(crate) struct Skipper {
     /// Offset of the next token.
     pub(crate) at: usize,
     /// Count of values still to come.
     left: u64,
 }
 
-impl Skim {
+impl Skipper {
     /// From the value that begins at `at`.
-    pub(crate) fn new(at: usize) -> Skim {
-        Skim { at, left: 1 }
+    pub(crate) fn new(at: usize) -> Skipper {
+        Skipper { at, left: 1 }
     }
 
     /// On to the value's end, which it returns. After [`Broken::Cut`] it can be called again with
     /// the same bytes and more.
     pub(crate) fn run(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
         while self.left > 0 {
-            let (next, children) = behind(bytes, self.at)?;
+            let (next, children) = token_extent(bytes, self.at)?;
             self.at = next;
             self.left = (self.left - 1).saturating_add(children);
         }
@@ -202,7 +202,7 @@ pub(crate) fn is_shallow(bytes: &[u8], mut at: usize) -> bool {
     let mut left = [0_u64; limits::DEPTH];
     let mut depth = 0;
     loop {
-        let Ok((next, children)) = behind(bytes, at) else {
+        let Ok((next, children)) = token_extent(bytes, at) else {
             return true;
         };
         at = next;

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::platform::file::File;
 use crate::platform::folder::Folder;
-use crate::platform::kept::Kept;
+use crate::platform::verified_fd::VerifiedFd;
 use crate::platform::{clock, process_id, vitals};
 use crate::report::name::Name;
 
@@ -102,7 +102,7 @@ pub(crate) struct LaunchRecord {
 /// Words of the record.
 static NOW: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 /// The file of the record. It is closed only when another record takes its place.
-static FILE: Kept = Kept::none();
+static FILE: VerifiedFd = VerifiedFd::none();
 /// True if words have changed that are not written yet.
 static CHANGED: AtomicBool = AtomicBool::new(false);
 /// True while a thread writes changed words.

@@ -14,10 +14,10 @@
 //! this crate's files.
 
 pub(crate) mod launch;
-pub(crate) mod left;
 mod out_of_memory;
 mod send;
 mod tidy;
+pub(crate) mod unfinished;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use libc::{O_RDONLY, O_RDWR};
 use crate::platform::descriptors::{self, Opened};
 use crate::platform::directory::Directory;
 use crate::report::{self, Reading, limits};
-use left::Effort;
+use unfinished::Budget;
 
 pub use launch::{EndedLaunch, HowEnded, launches};
 pub use send::{Answer, Sent, send};
@@ -80,7 +80,7 @@ pub fn reports(directory: impl AsRef<Path>) -> io::Result<Vec<StoredReport>> {
     let Some(folder) = open(directory)? else {
         return Ok(Vec::new());
     };
-    left::close(&folder, &list(&folder)?, Effort::all());
+    unfinished::close(&folder, &list(&folder)?, Budget::all());
     let mut found = tidy::hold(directory, || {
         let mut names = list(&folder)?;
         let is_report = |name: &str| name.ends_with(".wedjat") || ending(name) == Some(PARTIAL);

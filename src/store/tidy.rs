@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use super::left::{self, Effort};
+use super::unfinished::{self, Budget};
 use super::{DAMAGED, Limits, Name, REFUSED, StoredReport, WHOLE, ending, is_own_file, list};
 use crate::platform::clock;
 use crate::platform::directory::Directory;
@@ -111,7 +111,7 @@ impl Tidying {
     pub fn begin(folder: Arc<Folder>, limits: Limits, again: fn()) -> io::Result<Tidying> {
         AGAIN.get_or_init(|| again);
         let directory = folder.directory();
-        left::close(directory, &list(directory)?, Effort::all());
+        unfinished::close(directory, &list(directory)?, Budget::all());
         let (mut reports, mut oversized) = (Vec::new(), 0);
         for name in list(directory)? {
             let (Some(ending), Some(size)) = (ending(&name), directory.own_length(&name)) else {

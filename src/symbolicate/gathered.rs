@@ -102,10 +102,10 @@ impl Wanted {
                 (svma, answer.map(|answer| answer.into_owned()))
             };
             let answers = addresses.iter().map(answer).collect();
-            files.let_go();
+            files.drop_resident_pages();
             Arc::new(GatheredImage {
                 answers,
-                facts: Facts::of(&files),
+                facts: ImageSummary::of(&files),
             })
         });
         all.is_done(image);
@@ -130,20 +130,20 @@ impl FromIterator<FoundImage> for Gathered {
 /// The answers in one image, and the facts of its files, which may be closed.
 pub(super) struct GatheredImage {
     answers: FxHashMap<u64, Option<Resolved>>,
-    facts: Facts,
+    facts: ImageSummary,
 }
 
 /// Facts of an image's files that a report needs besides names.
 #[derive(Clone, Copy)]
-pub(super) struct Facts {
+pub(super) struct ImageSummary {
     base: Option<u64>,
     pub has_debug_info: bool,
     pub unread: Unread,
 }
 
-impl Facts {
-    fn of(files: &ImageFiles) -> Facts {
-        Facts {
+impl ImageSummary {
+    fn of(files: &ImageFiles) -> ImageSummary {
+        ImageSummary {
             base: files.is_mach_o().then(|| files.base()),
             has_debug_info: files.has_debug_info(),
             unread: files.unread(),
@@ -199,9 +199,9 @@ impl Answers {
         }
     }
 
-    pub(super) fn facts(&self) -> Facts {
+    pub(super) fn facts(&self) -> ImageSummary {
         match self {
-            Answers::Open(files) => Facts::of(files),
+            Answers::Open(files) => ImageSummary::of(files),
             Answers::Gathered(known) => known.facts,
         }
     }

@@ -138,8 +138,8 @@ impl ImageFiles {
     }
 
     /// Notes that nothing is asked for a while.
-    pub(super) fn let_go(&self) {
-        self.files.iter().for_each(DebugFile::let_go);
+    pub(super) fn drop_resident_pages(&self) {
+        self.files.iter().for_each(DebugFile::drop_resident_pages);
     }
 
     /// Notes that they are closed for want of room.

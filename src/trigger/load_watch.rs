@@ -24,7 +24,7 @@ pub(crate) fn spawn(
     Worker::spawn("wedjat-load", move |inbox| {
         let mut detector = LoadDetector::new(loads, watcher.gauge());
         let mut held = [const { None }; 3];
-        while inbox.goes_on(detector.period()) {
+        while inbox.sleep_unless_stopped(detector.period()) {
             for (held, found) in held.iter_mut().zip(detector.observe(&watcher.gauge())) {
                 *held = found.or(held.take());
             }

@@ -2,7 +2,7 @@
 
 mod schedule;
 mod scheduling_lag;
-mod seat;
+mod thread_watch;
 mod watcher;
 
 use std::io;
@@ -17,7 +17,7 @@ use super::ping::{Pinger, Pings};
 use super::stall::{Decision, Stall};
 use crate::platform::{Thread, ThreadGauge, clock};
 use scheduling_lag::SchedulingLag;
-use seat::Seat;
+use thread_watch::ThreadWatch;
 
 /// The running watchdog. Dropping it stops and joins its thread; a stall that lasts is ended as
 /// `uninstalled` first.
@@ -51,13 +51,13 @@ impl Watchdog {
         let timeout = stall.unwrap_or_default().timeout;
         let mut observer = Observer {
             heartbeat,
-            seats: Vec::new(),
+            watches: Vec::new(),
             admitted: [0; THREADS],
             pinger: Pinger::new(pings.clone(), heartbeat, timeout),
             stop: Arc::clone(&stop),
         };
-        let main = stall.map(|stall| Seat::main(heartbeat, Thread::current(), &stall));
-        observer.seats.extend(main);
+        let main = stall.map(|stall| ThreadWatch::main(heartbeat, Thread::current(), &stall));
+        observer.watches.extend(main);
         let thread = super::spawn("wedjat", 1 << 20, move || {
             let own = ThreadGauge::current();
             known.get_or_init(|| own.tid());
@@ -106,7 +106,7 @@ impl Drop for Watchdog {
 struct Observer {
     heartbeat: &'static HeartbeatState,
     /// The watched threads: first the one that installed, if it is watched.
-    seats: Vec<Seat>,
+    watches: Vec<ThreadWatch>,
     /// The install of each of the registry's states that was admitted last; 0 for none.
     admitted: [u32; THREADS],
     pinger: Pinger,
@@ -122,7 +122,7 @@ impl Observer {
             if self.stop.load(Ordering::SeqCst) {
                 break;
             }
-            if let Some(main) = self.seats.first_mut().filter(|seat| seat.is_main()) {
+            if let Some(main) = self.watches.first_mut().filter(|w| w.is_main()) {
                 self.pinger.ping(main.watched());
                 if main.is_calm() && self.pinger.has_not_run(main.watched()) {
                     main.leave();
@@ -136,25 +136,25 @@ impl Observer {
             self.observe(from, own.since(from, due));
             self.act(&mut watcher);
             watcher.observed(from);
-            self.seats.retain(|seat| !seat.has_left());
+            self.watches.retain(|watch| !watch.has_left());
         }
         let (lag, asleep) = (own.since(clock::monotonic(), None), clock::asleep());
-        for seat in &mut self.seats {
-            seat.give_up(lag, asleep);
+        for watch in &mut self.watches {
+            watch.give_up(lag, asleep);
         }
         self.act(&mut watcher);
         watcher.observed(clock::monotonic());
     }
 
-    /// Waits until the next seat is due, or a beat or a call wakes it. Returns when that was due.
+    /// Waits until the next watch is due, or a beat or a call wakes it. Returns when that was due.
     fn wait(&mut self, own: &mut SchedulingLag<impl Fn() -> u64>) -> Option<u64> {
-        if let Some(main) = self.seats.first_mut().filter(|seat| seat.is_main()) {
+        if let Some(main) = self.watches.first_mut().filter(|w| w.is_main()) {
             let due = self.pinger.due(main.next().due, clock::monotonic());
             main.is_due_by(due);
         }
-        let due = self.seats.iter().filter_map(|seat| seat.next().due).min();
-        let threads = self.seats.iter().filter(|seat| seat.next().wake_on_beat);
-        let threads = threads.map(|seat| (seat.state(), seat.last_beat()));
+        let due = self.watches.iter().filter_map(|w| w.next().due).min();
+        let threads = self.watches.iter().filter(|w| w.next().wake_on_beat);
+        let threads = threads.map(|watch| (watch.state(), watch.last_beat()));
         self.heartbeat.listen(threads, due, || own.sleeps());
         due
     }
@@ -165,7 +165,7 @@ impl Observer {
         if !std::ptr::eq(self.heartbeat, installed) {
             return false;
         }
-        let before = self.seats.len();
+        let before = self.watches.len();
         for ((index, state), admitted) in Registry.states().zip(&mut self.admitted) {
             let is_new = |install: &u32| install != admitted && state.beat() != Beat::NONE;
             let Some(install) = state.installed().filter(is_new) else {
@@ -174,31 +174,32 @@ impl Observer {
             let member = Registry.member(index);
             if let Some(member) = member.filter(|member| member.install == install) {
                 *admitted = install;
-                self.seats.push(Seat::member(index + 1, state, member));
+                self.watches
+                    .push(ThreadWatch::member(index + 1, state, member));
             }
         }
-        self.seats.len() > before
+        self.watches.len() > before
     }
 
     /// Observes each thread that is due. None is acted on before all are seen: a pool is counted as it is at one moment.
     fn observe(&mut self, now: u64, lag: u64) {
         let asleep = clock::asleep();
-        for seat in self.seats.iter_mut().filter(|seat| seat.is_due(now)) {
-            seat.observe(lag, asleep);
+        for watch in self.watches.iter_mut().filter(|w| w.is_due(now)) {
+            watch.observe(lag, asleep);
         }
     }
 
     fn act(&mut self, watcher: &mut impl Watcher) {
-        for index in 0..self.seats.len() {
-            let Some(decision) = self.seats.get_mut(index).and_then(|seat| seat.decision()) else {
+        for index in 0..self.watches.len() {
+            let Some(decision) = self.watches.get_mut(index).and_then(|w| w.decision()) else {
                 continue;
             };
-            let Some(mut subject) = self.seats.get(index).map(|seat| seat.subject()) else {
+            let Some(mut subject) = self.watches.get(index).map(|w| w.subject()) else {
                 continue;
             };
             if let (Decision::Stalled(_), Some(name)) = (&decision, &subject.name) {
-                let same = self.seats.iter().filter(|seat| seat.is_in_pool(name));
-                let stalled = same.filter(|seat| seat.is_stalled()).count() as u64;
+                let same = self.watches.iter().filter(|w| w.is_in_pool(name));
+                let stalled = same.filter(|w| w.is_stalled()).count() as u64;
                 let (all, at_rest) = Registry.pool(name);
                 subject.pool = [all, at_rest, stalled];
             }

@@ -48,7 +48,7 @@ impl<T> Inbox<T> {
     }
 
     /// Waits so many nanoseconds, or less if the thread is to end; returns true if it is to go on.
-    pub fn goes_on(&self, nanoseconds: u64) -> bool {
+    pub fn sleep_unless_stopped(&self, nanoseconds: u64) -> bool {
         if !self.stop.load(Ordering::SeqCst) {
             self.posted.wait_timeout(nanoseconds);
         }

@@ -23,7 +23,7 @@ const CALLERS: usize = 512;
 const TIME: u64 = 1_000_000;
 
 /// The stack of a thread that was stopped and runs again.
-pub(crate) struct LetGo<'c> {
+pub(crate) struct Release<'c> {
     /// The time at which it was let go (monotonic, nanoseconds).
     pub(crate) at: u64,
     pub(crate) copy: &'c mut dyn Memory,
@@ -102,12 +102,12 @@ impl FoundTasks {
         &mut self,
         registers: &Registers,
         images: &Images,
-        mut let_go: Option<LetGo<'_>>,
+        mut release: Option<Release<'_>>,
     ) {
         let mut used = 0;
-        let until = let_go
+        let until = release
             .as_ref()
-            .map_or_else(now, |let_go| let_go.at)
+            .map_or_else(now, |release| release.at)
             .saturating_add(TIME);
         for index in 0..self.count {
             let Some((frame, task)) = self.frames.get(index).copied() else {
@@ -116,8 +116,8 @@ impl FoundTasks {
             let room = self.callers.get_mut(used..).unwrap_or_default();
             let (count, mut end) = read_chain(task, registers, until, room);
             let callers = room.get(..count).unwrap_or_default();
-            if let Some(let_go) = &mut let_go
-                && has_changed(task, registers, (callers, end), let_go)
+            if let Some(release) = &mut release
+                && has_changed(task, registers, (callers, end), release)
             {
                 end = AsyncEnd::Changed;
             }
@@ -194,7 +194,7 @@ fn has_changed(
     task: AsyncFrame,
     registers: &Registers,
     (callers, end): (&[u64], AsyncEnd),
-    let_go: &mut LetGo<'_>,
+    release: &mut Release<'_>,
 ) -> bool {
     let Some(context) = context_of(task, registers) else {
         return false;
@@ -205,8 +205,8 @@ fn has_changed(
     });
     // A chain that was cut ends as the callers that were read do.
     let is_same = known.next().is_none() && (again == end || end == AsyncEnd::Limit);
-    let is_late = now().saturating_sub(let_go.at) > TIME;
-    !is_same || is_late || !is_same_call(task, let_go.copy)
+    let is_late = now().saturating_sub(release.at) > TIME;
+    !is_same || is_late || !is_same_call(task, release.copy)
 }
 
 /// Returns true if the words of the stack that show a function's call are those of the copy still.
@@ -319,7 +319,7 @@ mod tests {
             let mut tasks = FoundTasks::new();
             tasks.add(1, task);
             let copy = &mut copy;
-            tasks.read(&registers(), &images, Some(LetGo { at, copy }));
+            tasks.read(&registers(), &images, Some(Release { at, copy }));
             ends(&tasks)[0]
         };
         let copied = stack;

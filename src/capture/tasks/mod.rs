@@ -9,7 +9,7 @@ mod chains;
 mod follow;
 
 use super::registers::Arch;
-pub(crate) use chains::{FoundTasks, LetGo};
+pub(crate) use chains::{FoundTasks, Release};
 
 /// The bit that an async function sets in the frame pointer that it saves.
 pub(crate) const MARK: u64 = 1 << 60;

@@ -59,7 +59,7 @@ pub unsafe fn registers(context: *const libc::ucontext_t) -> [u64; REGISTERS] {
 /// - `context` is the third argument of a handler that was installed with `SA_SIGINFO`, and that
 ///   handler has not returned.
 /// - The code there expects that.
-pub unsafe fn go_on_at(context: *mut libc::ucontext_t, pc: usize, sp: usize) {
+pub unsafe fn resume_at(context: *mut libc::ucontext_t, pc: usize, sp: usize) {
     let (at_sp, at_pc) = if cfg!(target_arch = "aarch64") {
         (31, 32)
     } else {

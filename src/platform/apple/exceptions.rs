@@ -18,7 +18,7 @@ use self::message::{
 };
 use super::context::{self, REGISTERS};
 use super::task;
-use crate::platform::signals::SignalFacts;
+use crate::platform::signals::SignalInfo;
 use crate::platform::{Thread, own_thread};
 
 const EXC_BAD_ACCESS: u32 = 1;
@@ -112,7 +112,7 @@ impl MachException {
 
     /// The facts of the signal that the kernel makes of it (`ux_exception`, `sendsig` of XNU). A
     /// guard's exception kills without one.
-    pub fn signal(&self) -> SignalFacts {
+    pub fn signal(&self) -> SignalInfo {
         let [code, subcode] = self.codes;
         // SEGV_MAPERR 1, BUS_ADRERR 2, ILL_ILLOPC 1, FPE_INTDIV 7, TRAP_BRKPT 1
         let (number, code, address) = match self.kind {
@@ -125,7 +125,7 @@ impl MachException {
             EXC_BREAKPOINT => (libc::SIGTRAP, 1, None),
             _ => (libc::SIGKILL, 1, None),
         };
-        SignalFacts {
+        SignalInfo {
             number,
             code,
             address,

@@ -19,7 +19,7 @@ pub const OWN_FILE: [&str; 0] = [];
 
 /// Facts of one image, read from the image itself.
 #[derive(Debug, Clone)]
-pub struct ImageFacts {
+pub struct ImageInfo {
     /// Its path.
     pub name: String,
     /// Difference that dyld added to the addresses that the file states.
@@ -106,7 +106,7 @@ static REMOVED: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub struct Listing {
     /// The images.
-    pub images: Vec<ImageFacts>,
+    pub images: Vec<ImageInfo>,
     /// How many others the loader has removed by then.
     pub removed: u64,
 }
@@ -154,7 +154,7 @@ pub fn loader_counts() -> (u64, u64) {
     )
 }
 
-fn image(index: u32, known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Option<ImageFacts> {
+fn image(index: u32, known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Option<ImageInfo> {
     // SAFETY: dyld answers null for an index without an image.
     let (name, first) = unsafe { (_dyld_get_image_name(index), _dyld_get_image_header(index)) };
     // Another thread may unload it before it is held below: checked reads alone.
@@ -221,7 +221,7 @@ fn commands(header: u64) -> Option<Vec<u8>> {
 
 /// A header's facts, as far as it states them.
 struct Parsed {
-    facts: ImageFacts,
+    facts: ImageInfo,
     text: Range<u64>,
     /// The table of function starts, by svma.
     starts: Range<u64>,
@@ -232,7 +232,7 @@ fn parse(commands: &[u8]) -> Option<Parsed> {
     const CODE: u32 = macho::S_ATTR_PURE_INSTRUCTIONS.0 | macho::S_ATTR_SOME_INSTRUCTIONS.0;
     let endian = LittleEndian;
     let header = macho::MachHeader64::<LittleEndian>::parse(commands, 0).ok()?;
-    let mut facts = ImageFacts {
+    let mut facts = ImageInfo {
         name: String::new(),
         slide: 0,
         id: Vec::new(),

@@ -81,14 +81,14 @@ impl Stopper {
         self.registers = context::of_thread(suspended.port).ok_or(StopError::Gone)?;
         let parts = self.copy_stack(&known, start, budget.stopped);
         drop(suspended);
-        let let_go = now();
+        let released_at = now();
         Ok(Copied {
             registers: &self.registers,
             base: parts.inner.base,
             stack: self.copied(parts.inner),
             interrupted: (parts.interrupted.base, self.copied(parts.interrupted)),
-            let_go,
-            stopped: let_go.saturating_sub(start),
+            released_at,
+            stopped: released_at.saturating_sub(start),
             cut: parts.cut,
         })
     }

@@ -59,7 +59,7 @@ pub unsafe fn registers(context: *const libc::ucontext_t) -> [u64; REGISTERS] {
 /// - `context` is the third argument of a handler that was installed with `SA_SIGINFO`, and that
 ///   handler has not returned.
 /// - The code there expects that.
-pub unsafe fn go_on_at(context: *mut libc::ucontext_t, pc: usize, sp: usize) {
+pub unsafe fn resume_at(context: *mut libc::ucontext_t, pc: usize, sp: usize) {
     // SAFETY: the caller vouches for the context.
     let machine = unsafe { &mut (*context).uc_mcontext };
     #[cfg(target_arch = "x86_64")]

@@ -4,8 +4,8 @@ use super::proc_files::{hexadecimal, number, read_open, read_task};
 use super::threads::{Thread, state_in};
 use crate::platform::clock;
 use crate::platform::descriptors;
-use crate::platform::kept::Kept;
 pub use crate::platform::surface::{Blocked, Holder, Waits};
+use crate::platform::verified_fd::VerifiedFd;
 
 /// Reads the state of one thread through descriptors that were opened once: later readings
 /// neither allocate nor look up a path. Where the app has closed them, a reading may be of a file of its own, which
@@ -13,10 +13,10 @@ pub use crate::platform::surface::{Blocked, Holder, Waits};
 #[derive(Debug)]
 pub struct ThreadGauge {
     tid: i32,
-    stat: Kept,
-    schedstat: Kept,
-    syscall: Kept,
-    status: Kept,
+    stat: VerifiedFd,
+    schedstat: VerifiedFd,
+    syscall: VerifiedFd,
+    status: VerifiedFd,
 }
 
 impl ThreadGauge {
@@ -26,7 +26,8 @@ impl ThreadGauge {
         let open = |file: &str| {
             let path = format!("/proc/self/task/{tid}/{file}");
             let fd = descriptors::open_owned(path.as_ref(), libc::O_RDONLY).ok();
-            fd.map_or(Kept::none(), |fd| Kept::new(fd).unwrap_or(Kept::none()))
+            let held = fd.and_then(|fd| VerifiedFd::new(fd).ok());
+            held.unwrap_or(VerifiedFd::none())
         };
         ThreadGauge {
             tid,
@@ -39,7 +40,7 @@ impl ThreadGauge {
 
     /// For one of many threads: each reading opens the file that it needs, and closes it.
     pub fn unopened(tid: i32) -> ThreadGauge {
-        let none = Kept::none;
+        let none = VerifiedFd::none;
         ThreadGauge {
             tid,
             stat: none(),
@@ -50,7 +51,7 @@ impl ThreadGauge {
     }
 
     /// Reads a file of the thread's from its start.
-    fn read<'b>(&self, file: &Kept, name: &str, buffer: &'b mut [u8]) -> &'b [u8] {
+    fn read<'b>(&self, file: &VerifiedFd, name: &str, buffer: &'b mut [u8]) -> &'b [u8] {
         match file.known().number {
             ..0 => read_task(self.tid, name, buffer),
             number => read_open(number, buffer),

@@ -16,7 +16,7 @@ pub use super::mapped_image::Contents;
 
 /// An image as the loader lists it.
 #[derive(Debug)]
-pub struct ImageFacts {
+pub struct ImageInfo {
     /// Its path; `[vdso]` for the kernel's own.
     pub name: String,
     /// Difference that the loader added to the addresses that the file states.
@@ -47,7 +47,7 @@ pub struct ImageFacts {
 #[derive(Debug)]
 pub struct Listing {
     /// The images.
-    pub images: Vec<ImageFacts>,
+    pub images: Vec<ImageInfo>,
     /// How many others the loader has removed by then.
     pub removed: u64,
 }
@@ -70,7 +70,7 @@ pub fn list(known: &mut dyn FnMut(u64, &[u8]) -> bool) -> Listing {
 }
 
 struct LoaderListing<'a> {
-    images: Vec<ImageFacts>,
+    images: Vec<ImageInfo>,
     needed: Needed,
     removed: u64,
     known: &'a mut dyn FnMut(u64, &[u8]) -> bool,
@@ -133,7 +133,7 @@ fn read_image(
     slide: u64,
     headers: &[libc::Elf64_Phdr],
     listing: &mut LoaderListing<'_>,
-) -> Option<ImageFacts> {
+) -> Option<ImageInfo> {
     let image = MappedImage { slide, headers };
     let name = name.to_bytes();
     let main = listing.images.is_empty();
@@ -164,7 +164,7 @@ fn read_image(
     };
     let lacks_table = eh_frame_hdr.is_none() && !is_known && !is_virtual;
     let file = lacks_table.then(|| map_file(&path, main, headers, &id));
-    Some(ImageFacts {
+    Some(ImageInfo {
         name: if name.starts_with(b"linux-vdso") || name.starts_with(b"linux-gate") {
             String::from("[vdso]")
         } else {

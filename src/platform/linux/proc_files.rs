@@ -9,8 +9,8 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::platform::descriptors;
-use crate::platform::kept::Kept;
 use crate::platform::text::FixedText;
+use crate::platform::verified_fd::VerifiedFd;
 use crate::platform::{Thread, process_id};
 
 /// The threads of this process.
@@ -29,7 +29,7 @@ pub fn open_for_reports() {
 pub(super) struct ProcFile {
     path: &'static CStr,
     flags: i32,
-    kept: Kept,
+    kept: VerifiedFd,
     /// Id of the process that opened it: `/proc/self` is another folder in a child of `fork`.
     process: AtomicU32,
 }
@@ -39,7 +39,7 @@ impl ProcFile {
         ProcFile {
             path,
             flags,
-            kept: Kept::none(),
+            kept: VerifiedFd::none(),
             process: AtomicU32::new(0),
         }
     }

@@ -104,7 +104,7 @@ impl Stopper {
             base: inner.base,
             stack: part(inner),
             interrupted: (outer.base, part(outer)),
-            let_go: request.let_go,
+            released_at: request.released_at,
             stopped: request.stopped,
             cut: request.cut,
         })

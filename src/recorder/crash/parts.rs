@@ -10,7 +10,7 @@ use crate::capture::{ImageTable, ImagesGuard};
 use crate::platform::folder::Folder;
 use crate::platform::{Thread, ThreadName};
 use crate::recorder::helper::{Helper, Renewals};
-use crate::recorder::work::{self, Work, view};
+use crate::recorder::scratch::{self, Scratch, view};
 use crate::recorder::{Recording, ReportBuffers};
 use crate::report::{CaptureView, EventKind, EventView, Found, RawFrame, SignalView, ThreadView};
 use crate::store::launch;
@@ -205,7 +205,7 @@ impl<'a> CrashReport<'a> {
 /// Writes the thread that crashed, its images and the main image. Returns the cost of the capture. Signal-safe.
 fn thread(
     recording: &mut Recording,
-    work: &mut Work,
+    work: &mut Scratch,
     images: &mut ImagesGuard,
     crashed: &Crashed,
 ) -> CaptureView<'static> {
@@ -233,7 +233,7 @@ fn thread(
     };
     let (registers, capturer) = (&crashed.registers, &mut work.capturer);
     let captured = capturer.capture_context_renewing(registers, images, renew);
-    let cost = work::cost(&captured);
+    let cost = scratch::cost(&captured);
     recording.thread(&mut work.buffers, images, &thread, &captured);
     recording.main_image(&mut work.buffers, images);
     cost

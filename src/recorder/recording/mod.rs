@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::time::Duration;
 
 use super::names::Names;
-use super::{Facts, ReportBuffers};
+use super::{ProcessInfo, ReportBuffers};
 
 use crate::capture::ImagesGuard;
 use crate::context::CONTEXT;
@@ -78,7 +78,7 @@ impl Recording {
     /// wants them: writing them allocates.
     pub fn begin(
         folder: &Folder,
-        facts: &Facts,
+        facts: &ProcessInfo,
         event: &EventView<'_>,
         buffers: &mut ReportBuffers,
     ) -> Result<Recording, i32> {
@@ -99,7 +99,7 @@ impl Recording {
     pub fn begin_as(
         folder: &Folder,
         create: fn(&Folder, &CStr) -> Result<file::File, i32>,
-        facts: &Facts,
+        facts: &ProcessInfo,
         kind: EventKind,
         buffers: &mut ReportBuffers,
         stamp: Stamp,
@@ -117,7 +117,7 @@ impl Recording {
     pub fn begin_in(
         file: file::File,
         start: u64,
-        facts: &Facts,
+        facts: &ProcessInfo,
         kind: EventKind,
         buffers: &mut ReportBuffers,
         Stamp { time, id }: Stamp,

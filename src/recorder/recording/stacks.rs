@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Recording;
 use crate::capture::{Captured, ImagesGuard};
 use crate::recorder::ReportBuffers;
-use crate::recorder::facts::arch_name;
+use crate::recorder::process_info::arch_name;
 use crate::report::{
     Found, Frames, ImageView, Omitted, RawFrame, SampleView, Stacked, Thread, ThreadView, WalkEnd,
     With,

@@ -8,7 +8,9 @@ use super::checksum::crc32;
 use super::damage::{Damage, DamageKind, Damages, ReadError, shown};
 use super::limits;
 use super::model::*;
-use super::section::{Checks, Piece, Pieces, SectionAt, Why, begin, check_of, has_checks};
+use super::section::{
+    Checks, GapReason, Pieces, SectionAt, SectionOrGap, begin, check_of, has_checks,
+};
 use super::token::is_shallow;
 use super::wire::lenient::{Gap, decode};
 use super::wire::section::{WriteSection as _, is_known};
@@ -106,7 +108,7 @@ fn vouched_for(bytes: &[u8]) -> Option<Vec<SectionAt<'_>>> {
     let mut sections = 0;
     let mut checked = false;
     for piece in Pieces::new(bytes, Checks::Ignore) {
-        let Piece::Section(section) = piece else {
+        let SectionOrGap::Section(section) = piece else {
             return None;
         };
         let has_check = check_of(bytes, &section).is_some();
@@ -171,11 +173,11 @@ impl<'a> SectionReader<'a> {
         if let Some(last) = known.last() {
             rest.skip_to(last.end);
         }
-        for piece in known.into_iter().map(Piece::Section).chain(rest) {
+        for piece in known.into_iter().map(SectionOrGap::Section).chain(rest) {
             let section = match piece {
-                Piece::Section(section) => section,
-                Piece::Gap { start, end, why } => {
-                    self.gap(start, end, why);
+                SectionOrGap::Section(section) => section,
+                SectionOrGap::Gap(at, why) => {
+                    self.gap(at.start, at.end, why);
                     continue;
                 }
             };
@@ -282,7 +284,7 @@ impl<'a> SectionReader<'a> {
     }
 
     /// Tells of bytes that were skipped.
-    fn gap(&mut self, start: usize, end: usize, why: Why) {
+    fn gap(&mut self, start: usize, end: usize, why: GapReason) {
         self.has_gap = true;
         let len = end - start;
         let kind = begin(self.bytes, start).ok().map(|(kind, _)| kind);
@@ -301,32 +303,32 @@ impl<'a> SectionReader<'a> {
             format!("to the next section at byte {next}")
         };
         let (damage, message) = match (why, kind) {
-            (Why::Cut, _) => {
+            (GapReason::Cut, _) => {
                 self.cut = true;
                 let message = format!(
                     "the file ends within {section}, after {len} bytes of it; all before is kept"
                 );
                 (DamageKind::Cut, message)
             }
-            (Why::Check, _) => {
+            (GapReason::Check, _) => {
                 let message = format!(
                     "{section} is damaged: its `check` does not fit its bytes; {len} bytes {next} \
                      were skipped"
                 );
                 (DamageKind::Section, message)
             }
-            (Why::TooLong, _) => {
+            (GapReason::TooLong, _) => {
                 let limit = limits::SECTION_BYTES;
                 let message = format!(
                     "{section} claims to be longer than {limit} bytes; {len} bytes {next} were skipped"
                 );
                 (DamageKind::Limit, message)
             }
-            (Why::Malformed, Some(_)) => {
+            (GapReason::Malformed, Some(_)) => {
                 let message = format!("{section} is malformed; {len} bytes {next} were skipped");
                 (DamageKind::Section, message)
             }
-            (Why::Malformed, None) => {
+            (GapReason::Malformed, None) => {
                 let message = format!("no section begins here; {len} bytes {next} were skipped");
                 (DamageKind::Garbage, message)
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::fit::Fit;
+use super::fit::FixedSerializer;
 pub use super::part::Rules;
 use super::part::{Part, TrimmedStack, may_fit};
 use crate::report::checksum::crc32;
@@ -90,7 +90,7 @@ fn encode_part<T: Serialize + ?Sized>(
     value: &T,
     part: Part<'_>,
 ) -> Encoded {
-    let mut fit = Fit::new(buffer, TAIL, rules, part);
+    let mut fit = FixedSerializer::new(buffer, TAIL, rules, part);
     let is_begun = fit.put(&[0x92]) && kind.serialize(&mut fit).is_ok();
     let map = fit.len();
     if !is_begun || value.serialize(&mut fit).is_err() {

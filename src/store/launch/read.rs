@@ -13,8 +13,8 @@ use crate::report::model::IdText;
 use crate::report::name::{Name, PARTIAL, WHOLE, is_short_id};
 use crate::report::time::wall;
 use crate::report::{self, EventKind, limits};
-use crate::store::left::{self, Effort};
 use crate::store::out_of_memory::{Now, Was, by_use_alone, out_of_memory};
+use crate::store::unfinished::{self, Budget};
 use crate::store::{self, HeldFile};
 
 words! {
@@ -116,13 +116,13 @@ pub fn launches(directory: impl AsRef<Path>) -> io::Result<Vec<EndedLaunch>> {
     let Some(folder) = store::open(directory.as_ref())? else {
         return Ok(Vec::new());
     };
-    Ok(ended(&folder, &store::list(&folder)?, Effort::all(), false))
+    Ok(ended(&folder, &store::list(&folder)?, Budget::all(), false))
 }
 
-/// Reads and removes the records of launches that are over, as many as `effort` allows, the latest ones. Returns them
+/// Reads and removes the records of launches that are over, as many as `budget` allows, the latest ones. Returns them
 /// oldest first.
-pub(crate) fn take(folder: &Directory, records: &[String], effort: Effort) -> Vec<EndedLaunch> {
-    ended(folder, records, effort, true)
+pub(crate) fn take(folder: &Directory, records: &[String], budget: Budget) -> Vec<EndedLaunch> {
+    ended(folder, records, budget, true)
 }
 
 /// Returns the extension of a record's file name; `None` for other names.
@@ -137,20 +137,20 @@ pub(in crate::store) fn ending_of(name: &str) -> Option<&str> {
 }
 
 /// Reads the records of launches that are over, oldest first; removes them if `remove`.
-fn ended(folder: &Directory, records: &[String], effort: Effort, remove: bool) -> Vec<EndedLaunch> {
+fn ended(folder: &Directory, records: &[String], budget: Budget, remove: bool) -> Vec<EndedLaunch> {
     let boot = vitals::boot_id();
     let now = Now {
         kills: vitals::oom_kills(),
         group: vitals::memory_group(),
     };
     let mut found = Vec::new();
-    let most = effort.bytes.max(limits::INSTALL_BYTES << 4);
+    let most = budget.bytes.max(limits::INSTALL_BYTES << 4);
     let is_record = |name: &&String| store::ending(name) == Some(ENDING);
     for (done, name) in records.iter().rev().filter(is_record).enumerate() {
-        if effort.is_spent(done) {
+        if budget.is_spent(done) {
             break;
         }
-        let _closing = left::closing();
+        let _closing = unfinished::closing();
         // A record that cannot be read, or whose process is alive, is skipped.
         let Ok(Some(record)) = HeldFile::hold(folder, name, most) else {
             continue;
@@ -161,7 +161,7 @@ fn ended(folder: &Directory, records: &[String], effort: Effort, remove: bool) -
             .filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes))
             .collect();
         let ended = read(&words, boot, &now);
-        if remove && extract_held_report(folder, &record, effort.bytes).is_ok() {
+        if remove && extract_held_report(folder, &record, budget.bytes).is_ok() {
             // A record that cannot be removed is read again by the next launch. An empty one holds nothing.
             let _ = match ended {
                 Some(_) => folder.remove(name),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Owner;
 use crate::symbolicate::frame::{PhysicalFrame, Symbolicated, image_file_name};
-use crate::symbolicate::kept::KnownTexts;
+use crate::symbolicate::memo::Memo;
 
 /// Returns true if a path shows the owner of its code. A bare file name, as Apple's text reports have it, does not. Nor does a
 /// path that a compiler makes up: `<compiler-generated>`, in Apple's reports `/<…>`.
@@ -18,7 +18,7 @@ pub(super) fn shows_owner(file: &str) -> bool {
 /// Remembers the results.
 pub(super) fn kept_of_file(file: &Arc<str>) -> (Owner, Option<Arc<str>>) {
     thread_local! {
-        static KNOWN: KnownTexts<(Owner, Option<Arc<str>>)> = KnownTexts::default();
+        static KNOWN: Memo<(Owner, Option<Arc<str>>)> = Memo::default();
     }
     KNOWN.with(|known| known.of(file, |file| (of_file(file), package_of(file))))
 }

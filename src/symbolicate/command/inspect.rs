@@ -14,7 +14,7 @@ use super::unpack::{self, Packing};
 use crate::functions::ImageFile as _;
 use crate::report::{self, limits};
 use crate::symbolicate::debug_info::dwarf::DwarfSections;
-use crate::symbolicate::debug_info::{guard, symbols};
+use crate::symbolicate::debug_info::{checked_units, symbols};
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::object_file::{self, ObjectFile};
 use crate::symbolicate::files::{packed_symbols, search};
@@ -225,7 +225,7 @@ fn survey(object: &ObjectFile) -> Option<UnitSurvey> {
     // If dwz moved a part of the DWARF to a shared file, the producer may be there.
     let shared = search::dwz_file(object, Vec::new(), true);
     let shared = shared.and_then(|shared| DwarfSections::load(&shared));
-    let dwarf = guard::view_all(&sections, shared.as_ref())?;
+    let dwarf = checked_units::view_all(&sections, shared.as_ref())?;
     let mut survey = UnitSurvey::default();
     let mut units = dwarf.units();
     while let Ok(Some(header)) = units.next() {
@@ -245,6 +245,6 @@ fn survey(object: &ObjectFile) -> Option<UnitSurvey> {
                 .insert(producer.to_string_lossy().into_owned());
         }
     }
-    survey.damaged = guard::mended(&sections, shared.as_ref()).map_or(0, |(_, count)| count);
+    survey.damaged = checked_units::mended(&sections, shared.as_ref()).map_or(0, |found| found.1);
     Some(survey)
 }

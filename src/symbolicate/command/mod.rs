@@ -1,10 +1,11 @@
 //! The `symbolicate` command: its arguments, what it does with them, and its exit code.
 
 mod address;
-mod answering;
 mod args;
+mod batches;
 mod cut;
-mod feed;
+mod faults;
+mod inputs;
 mod inspect;
 mod interrupt;
 mod named_path;
@@ -14,7 +15,6 @@ mod printing;
 mod progress;
 mod reports;
 mod select;
-mod survive;
 mod tally;
 mod unpack;
 
@@ -56,7 +56,7 @@ pub fn main() -> ExitCode {
     };
     interrupt::explain_lost_file();
     interrupt::report_size_limit();
-    survive::note_panics();
+    faults::note_panics();
     ExitCode::from(run(&args, Box::new(io::stdin()), &mut io::stderr()))
 }
 
@@ -143,7 +143,7 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
         }
     }
     if !args.address.is_empty() {
-        let code = survive::run(|| address::run(args, &files, &mut input, &mut messages));
+        let code = faults::run(|| address::run(args, &files, &mut input, &mut messages));
         return code.unwrap_or_else(|fault| {
             messages.error(&fault);
             DAMAGED

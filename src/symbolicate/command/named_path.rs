@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::platform::ownership::open_above;
 use crate::symbolicate::Error;
-use crate::symbolicate::files::own::{check_folder, is_strangers};
+use crate::symbolicate::files::owner::{check_folder, is_strangers};
 
 /// Opens the file; follows no link and waits for nothing. `None` if no file is there.
 ///

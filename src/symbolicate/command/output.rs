@@ -12,7 +12,7 @@ use super::args::Args;
 use super::interrupt;
 use crate::symbolicate::error::plain_words;
 use crate::symbolicate::files::object_file::{is_shared_cache, looks_like_object};
-use crate::symbolicate::files::own::{self, Identity, descriptor, identity, identity_of_stream};
+use crate::symbolicate::files::owner::{self, Identity, descriptor, identity, identity_of_stream};
 
 const BUFFER: usize = 1 << 16;
 /// As many links as the system follows.
@@ -125,7 +125,7 @@ fn remove_left(folder: &Path) {
 }
 
 fn remove_if_left(path: &Path) -> io::Result<()> {
-    let file = own::open(path)?;
+    let file = owner::open(path)?;
     let age = file.metadata()?.modified()?.elapsed().unwrap_or_default();
     if age > FRESH && file.try_lock().is_ok() {
         fs::remove_file(path)
@@ -238,7 +238,7 @@ fn is_strangers(path: &Path) -> bool {
         let meta = fs::symlink_metadata(&path).ok()?;
         // The system's own, of open descriptors, belong to whoever runs the process.
         let is_anyones = descriptor(&path).is_some() || meta.file_type().is_char_device();
-        (!is_anyones).then(|| own::is_strangers(&meta))
+        (!is_anyones).then(|| owner::is_strangers(&meta))
     });
     links.any(|is_strangers| is_strangers)
 }

@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::path::Path;
 
 use super::cut::CutReport;
-use super::feed::Item;
-use super::survive;
+use super::faults;
+use super::inputs::Item;
 use super::tally::Message;
 use super::unpack::{Packing, unpacked};
 use crate::report::{self, ReadError, Reading, ReportReader, limits};
@@ -24,7 +24,7 @@ pub(super) fn parse(items: Vec<Item>, mut cut: Option<&mut Vec<CutReport>>) -> V
     let mut all = Vec::with_capacity(items.len());
     for item in items {
         let origin = item.origin();
-        if let Err(fault) = survive::run(|| parse_item(item, &mut all, cut.as_deref_mut())) {
+        if let Err(fault) = faults::run(|| parse_item(item, &mut all, cut.as_deref_mut())) {
             all.push(Parsed::unreadable(format_args!("{origin}: {fault}")));
         }
     }

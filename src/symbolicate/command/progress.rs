@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use super::feed;
+use super::inputs;
 use super::interrupt;
 
 /// Work that is done sooner needs no bar.
@@ -56,7 +56,7 @@ impl Progress {
             if !paths.iter().any(|path| path.as_os_str() == "-") {
                 let total = self.total.clone();
                 std::thread::spawn(move || {
-                    let count = feed::count(&paths, &interrupt::came);
+                    let count = inputs::count(&paths, &interrupt::came);
                     total.store(count, Ordering::Relaxed);
                 });
             }

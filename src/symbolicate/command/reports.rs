@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 
 use clap::ColorChoice;
 
-use super::answering::{Answered, Answering};
 use super::args::{Args, FormatName};
-use super::feed::{Inputs, Item, feed};
+use super::batches::{Answered, Answering};
+use super::faults;
+use super::inputs::{Inputs, Item, feed};
 use super::interrupt;
 use super::output::{Output, Target, refusal};
 use super::parsed::Parsed;
 use super::printing::{Batch, Outcome, Printer, counts_once, receive};
-use super::survive;
 use super::tally::{Message, Tally};
 use super::{Messages, done};
 use crate::report::{Reading, Redact};
@@ -226,7 +226,7 @@ impl Job<'_> {
             batch.message(Message::Warning(format!("{origin}: {damage}")));
         }
         let identity = identity(&reading.report, !reading.damage.is_empty());
-        let named = survive::run(|| self.named::<F>(origin, reading, gathered, &mut batch.tally));
+        let named = faults::run(|| self.named::<F>(origin, reading, gathered, &mut batch.tally));
         match named {
             Ok(part) => batch
                 .outcomes

@@ -10,9 +10,9 @@ use symbolic::debuginfo::dwarf::DwarfDebugSession;
 use symbolic::debuginfo::{FileInfo, Function, LineInfo, ObjectKind, Symbol, SymbolMap};
 use symbolic::symcache::SymCacheConverter;
 
+use super::checked_units::{self, CheckedUnits};
 use super::direct::{Addr2Line, Direct};
 use super::dwarf::DwarfSections;
-use super::guard::{self, Guard};
 use super::lines;
 use super::names::{self, KnownNames, known};
 use super::names_by_code::NamesByCode;
@@ -69,15 +69,15 @@ pub(crate) fn convert(
     let end = object.code.last().map_or(0, |&(_, end)| end);
     let reach = end.checked_sub(object.base).map(u32::try_from);
     reach.ok_or(NoTable::Far)?.map_err(|_| NoTable::Far)?;
-    let mended = guard::mended(sections, None);
+    let mended = checked_units::mended(sections, None);
     let damaged = mended.as_ref().map_or(0, |(_, count)| *count);
     let sections = &mended.map_or_else(|| sections.clone(), |(mended, _)| Arc::new(mended));
-    let mut direct = Direct::new(object, sections, None, Guard::default());
-    let dwarf = guard::view_all(sections, None).ok_or(NoTable::Unsound)?;
+    let mut direct = Direct::new(object, sections, None, CheckedUnits::default());
+    let dwarf = checked_units::view_all(sections, None).ok_or(NoTable::Unsound)?;
     if direct.is_partial {
         return Err(NoTable::OtherFiles);
     }
-    if !guard::all_sound(&dwarf) {
+    if !checked_units::all_sound(&dwarf) {
         return Err(NoTable::Unsound);
     }
     let folded = if object.is_mach_o() {
@@ -89,7 +89,7 @@ pub(crate) fn convert(
     let mut sections = sections.clone();
     if !folded.is_empty() {
         sections = Arc::new(sections.without_lines(&folded));
-        direct = Direct::new(object, &sections, None, Guard::default());
+        direct = Direct::new(object, &sections, None, CheckedUnits::default());
     }
     let sections = &sections;
     let mut builder = SymCacheBuilder {

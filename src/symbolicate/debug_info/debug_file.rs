@@ -135,10 +135,10 @@ impl DebugFile {
     }
 
     /// Notes that nothing is asked for a while: what is mapped need not stay in memory.
-    pub(crate) fn let_go(&self) {
-        self.object.bytes.let_go();
+    pub(crate) fn drop_resident_pages(&self) {
+        self.object.bytes.drop_resident_pages();
         if let Some(table) = self.full_table.get() {
-            table.bytes().let_go();
+            table.bytes().drop_resident_pages();
         }
     }
 
@@ -255,7 +255,7 @@ impl DebugFile {
             direct.is_anywhere = self.options.search;
             dwarf.direct = Some(direct);
         }
-        self.object.bytes.let_go();
+        self.object.bytes.drop_resident_pages();
         dwarf
     }
 

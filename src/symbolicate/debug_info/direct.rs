@@ -8,8 +8,8 @@ use addr2line::gimli::{self, Dwarf, UnitOffset, UnitRef};
 use addr2line::{Context, LookupContinuation, LookupResult};
 use rustc_hash::FxHashMap;
 
+use super::checked_units::{self, CheckedUnits};
 use super::dwarf::{DwarfSections, Slice, forever, text};
-use super::guard::{self, Guard};
 use super::lines;
 use super::names::{self, KnownNames, known};
 use super::scopes::{Entry, ScopedNames};
@@ -22,7 +22,7 @@ use crate::symbolicate::frame::{SourceFrame, Unread, bounded};
 pub(crate) struct Direct {
     units: Units,
     /// What is known of the units before addr2line reads them.
-    guard: Guard,
+    guard: CheckedUnits,
     /// `None` until an address needs it; within, `None` where the headers are damaged.
     addr2line: Option<Option<Addr2Line>>,
     /// True if dwz took a part of it out, some units are in other files, or a section cannot be read: symbolic reads none
@@ -48,7 +48,7 @@ pub(crate) struct Direct {
 pub(crate) struct Addr2Line {
     context: Context<Slice>,
     dwarf: Arc<Dwarf<Slice>>,
-    guard: Guard,
+    guard: CheckedUnits,
     split: Split,
     names: ScopedNames<'static>,
 }
@@ -68,13 +68,13 @@ impl Direct {
         object: &ObjectFile,
         sections: &Arc<DwarfSections>,
         sup: Option<&Arc<DwarfSections>>,
-        guard: Guard,
+        guard: CheckedUnits,
     ) -> Direct {
         let shared = sup.map(|sup| &**sup);
         let (mut sections, mut damaged) = (sections.clone(), None);
         let mut units = Units::new(&sections.view(shared), &object.code);
         if units.has_damaged_lines
-            && let Some((mended, count)) = guard::mended(&sections, shared)
+            && let Some((mended, count)) = checked_units::mended(&sections, shared)
         {
             sections = Arc::new(mended);
             damaged = Some(count);
@@ -123,7 +123,7 @@ impl Direct {
 
     /// Returns what is known of the units, for the next reading of the same file; `None` where damage or folded functions
     /// were taken out of the sections since.
-    pub(crate) fn into_guard(self) -> Option<Guard> {
+    pub(crate) fn into_guard(self) -> Option<CheckedUnits> {
         let is_as_read = self.sections.len() == 1 + usize::from(self.shared.is_some());
         let read = self.addr2line.flatten();
         let read = read
@@ -153,7 +153,7 @@ impl Direct {
         }
         let mut is_sound = self.allows(&units)?;
         if self.damaged.is_none() && self.read()?.guard.has_damaged_lines {
-            let mended = guard::mended(self.own, self.shared);
+            let mended = checked_units::mended(self.own, self.shared);
             self.damaged = Some(mended.as_ref().map_or(0, |(_, count)| *count));
             if let Some((mended, _)) = mended {
                 self.replace(mended);
@@ -207,7 +207,7 @@ impl Direct {
     /// Once: lines of functions that the linker folded into others are not read any more.
     fn take_folded_lines_out(&mut self) {
         let code = self.folds.take().unwrap_or_default();
-        let dwarf = guard::view_all(self.own, self.shared);
+        let dwarf = checked_units::view_all(self.own, self.shared);
         let lines = dwarf.map_or_else(Vec::new, |dwarf| lines::folded(&dwarf, &code));
         if lines.is_empty() {
             return;
@@ -227,14 +227,14 @@ impl Addr2Line {
         split: Split,
         own: &'static DwarfSections,
         shared: Option<&'static DwarfSections>,
-        guard: Guard,
+        guard: CheckedUnits,
     ) -> Option<Addr2Line> {
-        let dwarf = Arc::new(guard::view_all(own, shared)?);
+        let dwarf = Arc::new(checked_units::view_all(own, shared)?);
         let (dwarf, context) = match Context::from_arc_dwarf(dwarf.clone()) {
             Ok(context) => (dwarf, context),
             Err(_) => {
                 // It refuses a file for one damaged header in `.debug_aranges`, which it can do without.
-                let mut dwarf = guard::view_all(own, shared)?;
+                let mut dwarf = checked_units::view_all(own, shared)?;
                 dwarf.debug_aranges = gimli::DebugAranges::default();
                 let dwarf = Arc::new(dwarf);
                 (dwarf.clone(), Context::from_arc_dwarf(dwarf).ok()?)

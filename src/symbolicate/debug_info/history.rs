@@ -1,6 +1,6 @@
 //! History of one debug file in this process: it outlives the file, which may be closed and opened again.
 
-use super::guard::Guard;
+use super::checked_units::CheckedUnits;
 use super::symcache::FullTable;
 use crate::symbolicate::files::cache::Cache;
 use crate::symbolicate::files::object_file::ObjectFile;
@@ -21,7 +21,7 @@ pub(crate) struct FileHistory {
     /// The reason why it can't be made.
     pub no_table: Option<String>,
     /// The units of a file that was closed for want of room that were checked: half of the work of reading them.
-    pub guard: Guard,
+    pub guard: CheckedUnits,
 }
 
 impl FileHistory {

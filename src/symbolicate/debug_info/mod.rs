@@ -1,10 +1,10 @@
 //! Reads DWARF, SymCaches and symbols of one debug file: an address becomes functions, files and lines.
 
+pub(super) mod checked_units;
 pub(super) mod convert;
 pub(super) mod debug_file;
 pub(super) mod direct;
 pub(super) mod dwarf;
-pub(super) mod guard;
 pub(super) mod history;
 pub(super) mod instructions;
 pub(super) mod lines;

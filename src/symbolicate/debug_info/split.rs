@@ -13,12 +13,12 @@ use addr2line::gimli::{
 };
 use rustc_hash::FxHashMap;
 
+use super::checked_units;
 use super::dwarf::{DwarfSections, R, Slice, forever};
-use super::guard;
 use super::roots::{self, Roots};
 use crate::symbolicate::files::links::is_below;
 use crate::symbolicate::files::object_file;
-use crate::symbolicate::files::own::{Identity, identity};
+use crate::symbolicate::files::owner::{Identity, identity};
 
 /// Skeletons that have one other half: objects of one source may have been linked twice.
 const SAME: u32 = 4;
@@ -74,7 +74,7 @@ impl Split {
             return None;
         }
         let found = self.find(load).filter(|dwarf| self.has_room(dwarf));
-        let found = found.filter(guard::all_bounded);
+        let found = found.filter(checked_units::all_bounded);
         self.is_missing |= found.is_none();
         let next = if found.is_some() { count + 1 } else { SAME };
         self.handed_out.insert(id, next);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 use walkdir::{DirEntry, WalkDir};
 
-use super::own::absolute_variable;
+use super::owner::absolute_variable;
 use super::search;
 use crate::symbolicate::frame::id_text;
 use crate::symbolicate::lock;

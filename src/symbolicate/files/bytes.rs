@@ -104,7 +104,7 @@ impl SharedBytes {
 
     /// Tells the system that what was read of a mapped file need not stay in memory: what is read again
     /// comes back from its cache. Bounds what a process holds of a large file; never changes an answer.
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn drop_resident_pages(&self) {
         self.let_go_of(0..self.range.len());
     }
 

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{object_file, own};
+use super::{object_file, owner};
 use crate::symbolicate::frame::hex;
 use crate::symbolicate::lock;
 
@@ -102,7 +102,7 @@ impl Debuginfod {
         // elfutils accepts words such as `ima:enforcing` between the servers.
         let servers = urls.split_whitespace().map(str::to_owned);
         let servers = servers.filter(|url| !url.starts_with("ima:"));
-        let folder = super::own::absolute_variable;
+        let folder = super::owner::absolute_variable;
         let cache = folder("DEBUGINFOD_CACHE_PATH")
             .or_else(|| Some(folder("XDG_CACHE_HOME")?.join("debuginfod_client")))
             .or_else(|| Some(folder("HOME")?.join(".cache/debuginfod_client")))?;
@@ -153,7 +153,7 @@ impl Debuginfod {
         let folder = self.cache.join(hex(id));
         let path = folder.join("debuginfo");
         let unsafe_folder = [&self.cache, &folder].into_iter().find_map(|folder| {
-            let error = own::check_folder(folder).err()?;
+            let error = owner::check_folder(folder).err()?;
             (error.kind() != io::ErrorKind::NotFound).then_some(error)
         });
         if let Some(error) = unsafe_folder {
@@ -166,7 +166,7 @@ impl Debuginfod {
         }
         if let Ok(meta) = fs::symlink_metadata(&path)
             && meta.is_file()
-            && !own::is_strangers(&meta)
+            && !owner::is_strangers(&meta)
         {
             // A damaged file, whatever its origin, is fetched again.
             if meta.len() > 0 && check(&path, id).is_ok() {
@@ -187,9 +187,9 @@ impl Debuginfod {
             all_answered &= reply.is_some();
         }
         // An existing file that is not of that build is left as it is.
-        let is_free =
-            fs::symlink_metadata(&path).map_or(true, |meta| own::is_own(&meta) && meta.len() == 0);
-        if all_answered && is_free && own::make_folder(&folder).is_ok() {
+        let is_free = fs::symlink_metadata(&path)
+            .map_or(true, |meta| owner::is_own(&meta) && meta.len() == 0);
+        if all_answered && is_free && owner::make_folder(&folder).is_ok() {
             let miss = fs::File::options().append(true).create(true).open(&path);
             let _ = miss.and_then(|file| file.set_modified(SystemTime::now()));
         }
@@ -249,7 +249,7 @@ impl Debuginfod {
             }
             Err(error) => return Err(io::Error::new(io::ErrorKind::TimedOut, error)),
         };
-        own::make_folder(folder)?;
+        owner::make_folder(folder)?;
         let mut temporary = tempfile::Builder::new();
         let temporary = temporary
             .prefix("debuginfo.")

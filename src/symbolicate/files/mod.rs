@@ -10,6 +10,6 @@ pub(super) mod debuginfod;
 pub(super) mod dyld_cache;
 pub(super) mod links;
 pub(super) mod object_file;
-pub(super) mod own;
+pub(super) mod owner;
 pub(super) mod packed_symbols;
 pub(super) mod search;

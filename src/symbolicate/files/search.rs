@@ -22,7 +22,7 @@ use super::cache::{Cache, file_name};
 use super::dyld_cache;
 use super::links::{GivenFolder, is_below};
 use super::object_file::{self, ObjectFile};
-use super::own::identity;
+use super::owner::identity;
 use crate::report::crc32;
 use crate::symbolicate::Error;
 use crate::symbolicate::frame::{hex, image_file_name};

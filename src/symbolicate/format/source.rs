@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::symbolicate::files::bytes::SharedBytes;
-use crate::symbolicate::files::own::{Identity, identity};
+use crate::symbolicate::files::owner::{Identity, identity};
 use crate::symbolicate::lock;
 
 /// Larger files are no source code that anyone wrote.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::seen::{Identity, identity};
+use super::copies::{Identity, identity};
 use super::stack::frame_named;
 use super::{NO_END, normalised};
 use crate::report::time::since_epoch;

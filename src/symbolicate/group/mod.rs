@@ -16,8 +16,8 @@
 //! name, the offset counts too, which is the same in one build alone. Pass the debug files to group
 //! across builds.
 
+mod copies;
 mod member;
-mod seen;
 mod stack;
 
 use std::cmp::Reverse;
@@ -26,9 +26,9 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
+pub(crate) use self::copies::{Identity, SeenIds, identity};
 pub(crate) use self::member::{KEY, UNKNOWN};
 pub use self::member::{Label, Member, RECIPE, key_text};
-pub(crate) use self::seen::{Identity, SeenIds, identity};
 pub use self::stack::{normalised, thread_in_question};
 use super::frame::Symbolicated;
 
@@ -236,7 +236,7 @@ struct Launches(BTreeSet<u64>);
 /// Returns the hash of a launch's id. A launch without an id is another than all before, by the `number` of its report.
 fn launch_hash(id: &[u8; 16], number: u64) -> u64 {
     let numbered = u128::from(number).to_be_bytes();
-    seen::spread(if *id == [0; 16] { &numbered } else { id })
+    copies::spread(if *id == [0; 16] { &numbered } else { id })
 }
 
 impl Launches {

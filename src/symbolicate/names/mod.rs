@@ -19,7 +19,7 @@ pub(crate) use code::{Code, ending, holder_of_closure};
 pub(crate) use plain::{plain_name, without_clones};
 
 use super::frame::{Owner, SourceFrame};
-use super::kept::KnownTexts;
+use super::memo::Memo;
 
 /// The parsed name of a function.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub(crate) struct Name {
 /// Returns the parsed name of a frame.
 pub(crate) fn name(frame: &SourceFrame) -> Arc<Name> {
     thread_local! {
-        static KNOWN: KnownTexts<Arc<Name>> = KnownTexts::default();
+        static KNOWN: Memo<Arc<Name>> = Memo::default();
     }
     let parse = |text: &Arc<str>| Arc::new(Name::parse(text, frame.function.as_ref()));
     let nothing: &Arc<str> = &"".into();

@@ -9,16 +9,16 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
 use super::installed::{self, installed};
-use super::life;
-use super::previous::Arrived;
+use super::previous::DeliveredSignal;
 use super::shared;
 use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, STATE, SeenState};
+use super::survival;
 use super::waiting;
 use super::watch;
 use super::writing::{self, write};
 use super::{Crash, CrashWriter};
 use crate::capture::Registers;
-use crate::platform::signals::{self, Previous, SignalFacts};
+use crate::platform::signals::{self, Previous, SignalInfo};
 use crate::platform::{
     ScarceStack, Thread, context, is_debugged, keeping_errno, own_thread, process_id, process_mark,
     provide_stacks, stacks,
@@ -56,16 +56,16 @@ pub(crate) fn install(
 ///
 /// `true` when no handler can look any more at what the writer needs.
 pub(crate) fn uninstall(crash: &Crash) -> bool {
-    life::ends_in_order();
+    survival::ends_in_order();
     #[cfg(target_vendor = "apple")]
     super::mach::uninstall();
     signals::restore_if_ours(crash.signals());
-    life::ends_in_order();
+    survival::ends_in_order();
     STATE.uninstall(state::now()).is_some()
 }
 
-/// Disposition of a signal after the report.
-enum Then {
+/// The next step for a signal after the report.
+enum Next {
     /// The previous handler decides.
     Previous,
     /// It has decided already.
@@ -97,7 +97,7 @@ pub(super) fn handle(
         return unsafe { come_with_facts(signal, frame) };
     }
     let marker = 0u8;
-    let arrived = Arrived {
+    let arrived = DeliveredSignal {
         signal,
         info,
         frame,
@@ -108,16 +108,16 @@ pub(super) fn handle(
     // SAFETY: as above.
     unsafe {
         let then = if ours.is_some_and(|ours| ours.is_ring(arrived.here, frame)) {
-            Then::Default
+            Next::Default
         } else {
             scarce.inspect(|scarce| scarce.leave_to_signals());
             arrived.report()
         };
         match then {
-            Then::Nothing => {}
-            Then::Previous => arrived.decide(),
-            Then::Decided => arrived.die_or_go_on(false),
-            Then::Default => {
+            Next::Nothing => {}
+            Next::Previous => arrived.decide(),
+            Next::Decided => arrived.die_or_go_on(false),
+            Next::Default => {
                 signals::force_default(signal);
                 arrived.die_or_go_on(false);
             }
@@ -131,7 +131,7 @@ pub(super) fn handle(
 /// # Safety
 /// - `frame` is what the kernel gave the handler for the signal.
 unsafe fn come_with_facts(signal: i32, frame: *mut c_void) {
-    let _ = signals::take_again(signal);
+    let _ = signals::reinstall(signal);
     // SAFETY: the caller vouches for the context.
     if unsafe { is_sent_without_facts(signal, frame) } {
         // It comes once this handler has returned.
@@ -156,17 +156,17 @@ unsafe fn is_sent_without_facts(signal: i32, frame: *mut c_void) -> bool {
     is_sent || !signals::MAY_COME_AGAIN.contains(&signal)
 }
 
-impl Arrived {
+impl DeliveredSignal {
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
-    unsafe fn report(&self) -> Then {
+    unsafe fn report(&self) -> Next {
         // SAFETY: the caller vouches for what arrived.
         if unsafe { own_thread::pass_on(self.signal, self.info, self.frame) } {
-            return Then::Nothing;
+            return Next::Nothing;
         }
         if state::now().stage == CrashStage::Off {
             shared::note(self.signal);
-            return Then::Previous;
+            return Next::Previous;
         }
         let thread = Thread::current();
         // SAFETY: the caller vouches for info.
@@ -176,16 +176,16 @@ impl Arrived {
             #[cfg(target_os = "linux")]
             // SAFETY: the caller vouches for the context.
             keeping_errno(|| unsafe { self.look_until_written() });
-            return Then::Nothing;
+            return Next::Nothing;
         }
         let is_nudge = watch::is_nudge(&facts, thread);
         // SAFETY: the caller vouches for what arrived.
         if !is_nudge && unsafe { self.is_no_death(&facts) } {
-            return Then::Nothing;
+            return Next::Nothing;
         }
         let leaves = installed().is_some_and(|ours| ours.leave_to_debugger.load(Ordering::Relaxed));
         if leaves && keeping_errno(is_debugged) {
-            return Then::Previous;
+            return Next::Previous;
         }
         // SAFETY: the caller vouches for what arrived.
         unsafe { self.report_death(&facts, thread, is_nudge) }
@@ -195,7 +195,7 @@ impl Arrived {
     ///
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
-    unsafe fn is_no_death(&self, facts: &SignalFacts) -> bool {
+    unsafe fn is_no_death(&self, facts: &SignalInfo) -> bool {
         match signals::previous(self.signal) {
             Previous::Ignored => facts.sender.is_some(),
             Previous::Default => {
@@ -212,10 +212,10 @@ impl Arrived {
     ///
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
-    unsafe fn report_death(&self, facts: &SignalFacts, thread: Thread, is_nudge: bool) -> Then {
+    unsafe fn report_death(&self, facts: &SignalInfo, thread: Thread, is_nudge: bool) -> Next {
         let here = CrashOwner::of(thread);
         let before = signals::previous(self.signal);
-        let mut then = Then::Previous;
+        let mut then = Next::Previous;
         // SAFETY: the caller vouches for the context.
         let sp = unsafe { Registers::from_context(self.frame) }.sp() as usize;
         // A few rounds: a report that is waited for may turn out to be about no death.
@@ -228,29 +228,29 @@ impl Arrived {
                     return unsafe { self.crashed_while_writing(facts, is_nudge) };
                 }
                 // It has come too late.
-                _ if is_nudge => return Then::Nothing,
-                CrashStage::Off => return Then::Previous,
+                _ if is_nudge => return Next::Nothing,
+                CrashStage::Off => return Next::Previous,
                 // A handler that deals with faults, or that another thread is in: that one may wait for this thread to
                 // come to it.
                 CrashStage::Idle | CrashStage::Asking
                     if before == Previous::Handler
-                        && matches!(then, Then::Previous)
+                        && matches!(then, Next::Previous)
                         && !is_mine
                         && (seen.stage == CrashStage::Asking
                             || seen.survived() >= DEALS_WITH_IT) =>
                 {
                     // SAFETY: the caller vouches for what arrived.
                     if unsafe { self.call_previous() } {
-                        return Then::Nothing;
+                        return Next::Nothing;
                     }
                     // It has decided: what it has put in place is what the signal goes to. That is not the default action
                     // yet, of which the next thread would die before the first one does of its own signal.
                     let dies = signals::is_default(self.signal);
                     then = if dies && STATE.signal() != self.signal {
-                        let _ = signals::take_again(self.signal);
-                        Then::Default
+                        let _ = signals::reinstall(self.signal);
+                        Next::Default
                     } else {
-                        Then::Decided
+                        Next::Decided
                     };
                 }
                 CrashStage::Idle => {
@@ -259,26 +259,26 @@ impl Arrived {
                         return then;
                     }
                 }
-                CrashStage::Retracting if is_mine => return Then::Default,
+                CrashStage::Retracting if is_mine => return Next::Default,
                 // One death, one report: this one follows of it (Rust aborts after a stack overflow).
-                CrashStage::Dying if is_mine => return Then::Previous,
-                CrashStage::Asking if is_mine && life::is_in_handler(sp) => {
+                CrashStage::Dying if is_mine => return Next::Previous,
+                CrashStage::Asking if is_mine && survival::is_in_handler(sp) => {
                     // SAFETY: the caller vouches for info.
                     let kills = unsafe { signals::comes_again(self.signal, self.info) }
                         && signals::is_masked_by_previous(STATE.signal(), self.signal);
-                    return if kills { Then::Default } else { Then::Previous };
+                    return if kills { Next::Default } else { Next::Previous };
                 }
                 // The first process of a container dies of what abort(3) does after its signal.
                 CrashStage::Answered if is_mine && self.follows_an_abort() => {
-                    return Then::Previous;
+                    return Next::Previous;
                 }
-                CrashStage::Answered => life::goes_on(seen),
-                CrashStage::Asking if is_mine => life::goes_on(seen),
+                CrashStage::Answered => survival::retract_survived(seen),
+                CrashStage::Asking if is_mine => survival::retract_survived(seen),
                 _ => {
                     // Another thread is at it, and the process will die of that: wait for it.
                     // SAFETY: the caller vouches for what arrived.
                     unsafe { self.note(thread) };
-                    let asks = before == Previous::Handler && matches!(then, Then::Previous);
+                    let asks = before == Previous::Handler && matches!(then, Next::Previous);
                     let is_over = keeping_errno(|| waiting::for_the_end_of(seen, asks));
                     waiting::leave(thread);
                     if !is_over {
@@ -287,7 +287,7 @@ impl Arrived {
                 }
             }
         }
-        Then::Previous
+        Next::Previous
     }
 
     /// Writes the report; `false` where the state is not as it was seen any more, or is not idle.
@@ -337,7 +337,7 @@ impl Arrived {
     ///
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal, and this thread is writing.
-    unsafe fn crashed_while_writing(&self, facts: &SignalFacts, is_nudge: bool) -> Then {
+    unsafe fn crashed_while_writing(&self, facts: &SignalInfo, is_nudge: bool) -> Next {
         // Darwin gives a general protection fault the code of what is sent, and no sender.
         let is_unknown = |sender: u32| cfg!(target_vendor = "apple") && sender == 0;
         let is_other = |sender| sender != process_id() && !is_unknown(sender);
@@ -348,13 +348,13 @@ impl Arrived {
             .is_some_and(|sender| is_other(sender) || is_for_all)
         {
             // A signal from elsewhere is no crash of ours: the report goes on.
-            return Then::Nothing;
+            return Next::Nothing;
         }
         // SAFETY: the caller vouches for the context.
         if unsafe { writing::cut_off(self.frame, is_nudge) } {
-            Then::Nothing
+            Next::Nothing
         } else {
-            Then::Default
+            Next::Default
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use super::installed::installed;
-use super::life;
 use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, STATE};
+use super::survival;
 use super::writing::write;
 use crate::capture::Registers;
 use crate::platform::exceptions::{self, MachException, Server};
@@ -30,7 +30,7 @@ fn report(exception: &MachException) -> bool {
     let (thread, signal) = (exception.thread, exception.signal());
     let seen = state::now();
     if seen.stage == CrashStage::Answered {
-        life::goes_on(seen);
+        survival::retract_survived(seen);
     }
     let seen = state::now();
     // A handler that was set after ours has the signal first: what it does not deal with, it passes on to ours.
@@ -53,6 +53,6 @@ fn report(exception: &MachException) -> bool {
 fn went_on(exception: &MachException) {
     let seen = state::now();
     if seen.stage == CrashStage::Dying && seen.owner == CrashOwner::of(exception.thread) {
-        life::goes_on(seen);
+        survival::retract_survived(seen);
     }
 }

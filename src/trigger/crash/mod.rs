@@ -18,19 +18,19 @@
 
 mod handler;
 mod installed;
-mod life;
 #[cfg(target_vendor = "apple")]
 mod mach;
 mod previous;
 mod shared;
 mod state;
+mod survival;
 mod waiting;
 mod watch;
 mod writing;
 
 pub(crate) use handler::{install, uninstall};
-pub(crate) use life::{LifeWatch, ends_in_order, lives_on};
 pub(crate) use state::{in_progress, is_undecided};
+pub(crate) use survival::{LifeWatch, ends_in_order, lives_on};
 pub(crate) use waiting::crashed_too;
 pub(crate) use watch::{Away, call};
 pub(crate) use writing::CrashPart;
@@ -39,7 +39,7 @@ pub use writing::set_phase_hook;
 
 use crate::capture::Registers;
 use crate::platform::Thread;
-use crate::platform::signals::{FAULTS, SignalFacts};
+use crate::platform::signals::{FAULTS, SignalInfo};
 
 settings! {
     /// The kinds of death that are reported.
@@ -80,7 +80,7 @@ pub(crate) struct Crashed {
     /// The thread that crashed: the calling one, unless the taker of Mach exceptions writes for it.
     pub thread: Thread,
     /// The signal.
-    pub signal: SignalFacts,
+    pub signal: SignalInfo,
     /// The registers at the crash.
     pub registers: Registers,
     /// The Mach exception that it came by, where it came by one: the calling thread is another

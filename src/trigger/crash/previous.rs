@@ -3,14 +3,14 @@
 
 use std::ffi::c_void;
 
-use super::life;
 use super::state::{self, CrashOwner, CrashStage, STATE, SeenState};
+use super::survival;
 use crate::platform::signals::{self, Previous};
 use crate::platform::{ScarceStack, context};
 
 /// A signal, as the kernel gave it to the handler.
 #[derive(Clone, Copy)]
-pub(super) struct Arrived {
+pub(super) struct DeliveredSignal {
     pub signal: i32,
     pub info: *mut libc::siginfo_t,
     pub frame: *mut c_void,
@@ -20,7 +20,7 @@ pub(super) struct Arrived {
     pub scarce: Option<ScarceStack>,
 }
 
-impl Arrived {
+impl DeliveredSignal {
     /// Has the previous handler decide what becomes of the signal.
     ///
     /// # Safety
@@ -51,7 +51,7 @@ impl Arrived {
                 }
                 // It took so long that the report was taken back.
                 if before.is_some() && own().is_none() {
-                    life::wait_while(|seen| seen.stage == CrashStage::Retracting);
+                    survival::wait_while(|seen| seen.stage == CrashStage::Retracting);
                     // SAFETY: the caller vouches for what arrived.
                     unsafe { self.write(state::now()) };
                 }
@@ -74,7 +74,7 @@ impl Arrived {
         }
         if is_dropped {
             // It has no effect: the next one is to be reported.
-            let _ = signals::take_again(self.signal);
+            let _ = signals::reinstall(self.signal);
             return answered(nested);
         }
         if let Some(seen) = own() {
@@ -91,7 +91,7 @@ impl Arrived {
     unsafe fn call(&self) -> bool {
         // SAFETY: the caller vouches for the context.
         let alternate = unsafe { context::alternate_stack(self.frame.cast()) };
-        let calls = life::calls_of(self.here as u64, &alternate);
+        let calls = survival::calls_of(self.here as u64, &alternate);
         let _ = own().and_then(|seen| STATE.asks(seen, calls));
         // SAFETY: the caller vouches for what arrived.
         unsafe { self.call_previous() }

@@ -48,7 +48,7 @@ impl HandlerWatch {
         let is_lost = |signal: &i32| came & bit(*signal) != 0 && signals::is_default(*signal);
         for signal in (1..64).filter(is_lost) {
             // Without a handler the process dies as without us.
-            let _ = signals::take_again(signal);
+            let _ = signals::reinstall(signal);
         }
         None
     }

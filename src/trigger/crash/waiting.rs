@@ -5,8 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::life::{goes_on, has_left};
 use super::state::{self, CrashStage, SeenState};
+use super::survival::{has_left, retract_survived};
 use crate::capture::Registers;
 use crate::platform::Thread;
 use crate::platform::clock::{monotonic, thread_cpu};
@@ -29,7 +29,7 @@ const RUNS: u64 = 1_000_000_000;
 /// called on this one too; `false` where it takes too long.
 pub(super) fn for_the_end_of(first: SeenState, asks: bool) -> bool {
     let lives_on = |seen| {
-        goes_on(seen);
+        retract_survived(seen);
         true
     };
     let start = monotonic();

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::platform::signals::SignalFacts;
+use crate::platform::signals::SignalInfo;
 use crate::platform::{Thread, process_id};
 
 /// The thread that a signal is sent to, since its part stands still; 0 once it has come.
@@ -36,16 +36,16 @@ impl Drop for Away {
 }
 
 /// Returns true if this signal is there to cut off a part in which the calling thread stands still, or stood.
-pub(super) fn is_nudge(facts: &SignalFacts, thread: Thread) -> bool {
+pub(super) fn is_nudge(facts: &SignalInfo, thread: Thread) -> bool {
     is_for(&NUDGED, facts, thread)
 }
 
 /// Returns true if this signal calls the calling thread back to look.
-pub(super) fn is_call(facts: &SignalFacts, thread: Thread) -> bool {
+pub(super) fn is_call(facts: &SignalInfo, thread: Thread) -> bool {
     is_for(&CALLED, facts, thread)
 }
 
-fn is_for(sent_to: &AtomicU64, facts: &SignalFacts, thread: Thread) -> bool {
+fn is_for(sent_to: &AtomicU64, facts: &SignalInfo, thread: Thread) -> bool {
     let order = Ordering::SeqCst;
     facts.sender == Some(process_id())
         && sent_to

@@ -9,7 +9,7 @@ use super::installed::{Installed, installed};
 use super::watch;
 use crate::capture::Registers;
 use crate::platform::guarded::Guarded;
-use crate::platform::signals::{self, SignalFacts};
+use crate::platform::signals::{self, SignalInfo};
 use crate::platform::{Thread, errno, set_errno, stacks};
 use crate::trigger::panic;
 
@@ -20,7 +20,7 @@ use crate::trigger::panic;
 /// - The calling thread is the owner in `CrashStage::Writing`.
 pub(super) unsafe fn write(
     thread: Thread,
-    signal: SignalFacts,
+    signal: SignalInfo,
     registers: Registers,
     exception: Option<&'static str>,
 ) {

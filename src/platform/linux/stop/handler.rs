@@ -77,8 +77,8 @@ unsafe fn fill(slot: &CaptureSlot, context: *const libc::ucontext_t) {
         let request = &mut *slot.request.get();
         request.registers = context::registers(context);
         copy::stack(request, start, context);
-        request.let_go = now();
-        request.stopped = request.let_go.saturating_sub(start);
+        request.released_at = now();
+        request.stopped = request.released_at.saturating_sub(start);
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) struct CaptureRequest {
     pub(super) parts: [StackPart; 2],
     pub(super) stopped: u64,
     /// The time at which the copy was whole.
-    pub(super) let_go: u64,
+    pub(super) released_at: u64,
     pub(super) cut: bool,
 }
 
@@ -79,7 +79,7 @@ pub(super) static SLOTS: [CaptureSlot; MOST_SLOTS] = [const {
             registers: [0; REGISTERS],
             parts: [StackPart::NONE; 2],
             stopped: 0,
-            let_go: 0,
+            released_at: 0,
             cut: false,
         }),
     }

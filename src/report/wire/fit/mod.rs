@@ -18,7 +18,7 @@ use super::{EXTENSION, row};
 /// [`row`] knows are tuples.
 ///
 /// Signal-safe: no allocation, no panic, no lock.
-pub(super) struct Fit<'b> {
+pub(super) struct FixedSerializer<'b> {
     rmp: Rmp<Out<'b>>,
     rules: Rules,
     part: Part<'b>,
@@ -35,10 +35,10 @@ pub(super) struct Fit<'b> {
     skipped: usize,
 }
 
-impl<'b> Fit<'b> {
+impl<'b> FixedSerializer<'b> {
     /// The last `reserved` bytes of `buffer` are left for later.
     pub(super) fn new(buffer: &'b mut [u8], reserved: usize, rules: Rules, part: Part<'b>) -> Self {
-        Fit {
+        FixedSerializer {
             rmp: Rmp::new(Out {
                 buffer,
                 len: 0,
@@ -111,7 +111,7 @@ impl<'b> Fit<'b> {
 
 /// A map or array that is being filled.
 pub(super) struct OpenValue<'s, 'b> {
-    fit: &'s mut Fit<'b>,
+    fit: &'s mut FixedSerializer<'b>,
     at: usize,
     fix: u8,
     count: u32,
@@ -195,7 +195,7 @@ macro_rules! never {
     };
 }
 
-impl<'s, 'b> Serializer for &'s mut Fit<'b> {
+impl<'s, 'b> Serializer for &'s mut FixedSerializer<'b> {
     type Ok = ();
     type Error = Error;
     type SerializeSeq = OpenValue<'s, 'b>;

@@ -10,7 +10,7 @@ use std::fmt;
 use serde::de;
 
 use crate::report::damage::{DamageKind, Damages, shown};
-use crate::report::token::{Skim, Token, token};
+use crate::report::token::{Skipper, Token, token};
 
 /// Frames that can't be read, as one gap.
 #[derive(Debug, Clone, Copy, Default)]
@@ -90,7 +90,7 @@ impl<'a> Reader<'a, '_> {
     /// Skips so many values.
     fn skip(&mut self, values: u64) {
         for _ in 0..values {
-            self.at = Skim::new(self.at)
+            self.at = Skipper::new(self.at)
                 .run(self.bytes)
                 .unwrap_or(self.bytes.len());
         }

@@ -5,7 +5,7 @@ use std::io::Write;
 use super::*;
 use crate::report;
 use crate::symbolicate::DebugFiles;
-use crate::symbolicate::command::{args, survive};
+use crate::symbolicate::command::{args, faults};
 use crate::symbolicate::frame::Symbolicated;
 
 /// Prints the origin of each report, and cannot print one.
@@ -52,7 +52,7 @@ fn the_others_are_printed_and_that_one_is_named() {
         redact: None,
         target: &Target::of(&args),
     };
-    survive::note_panics();
+    faults::note_panics();
     let mut errors = Vec::new();
     let mut messages = Messages {
         errors: &mut errors,

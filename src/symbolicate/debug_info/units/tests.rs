@@ -1,9 +1,9 @@
 //! Tests of the addresses that units claim, and of units whose other half is in another file.
 
 use super::*;
+use crate::symbolicate::debug_info::checked_units;
 use crate::symbolicate::debug_info::dwarf::DwarfSections;
 use crate::symbolicate::debug_info::dwarf::assembled::{sized, unit, view};
-use crate::symbolicate::debug_info::guard;
 use crate::symbolicate::files::object_file;
 use addr2line::{Context, LookupResult};
 
@@ -150,7 +150,11 @@ fn empty_units_are_no_damage() {
         ];
         let mut units = Units::new(&view(&parts), &[(0x1000, 0x2000)]);
         assert_eq!(units.is_cut, is_cut, "{other:?}");
-        assert_eq!(guard::all_sound(&view(&parts)), !is_cut, "{other:?}");
+        assert_eq!(
+            checked_units::all_sound(&view(&parts)),
+            !is_cut,
+            "{other:?}"
+        );
         assert_eq!(units.at(0x1008, || view(&parts)).len(), 1, "{other:?}");
     }
 }

@@ -10,8 +10,8 @@
 //! Nothing is removed or replaced but regular files of this user that have such a name and begin as such files do, in a
 //! folder that is marked and that no other may write in (see `place.rs`).
 
-mod made_of;
-mod place;
+mod cache_folder;
+mod source_sum;
 
 use std::fs;
 use std::hash::Hasher;
@@ -25,9 +25,9 @@ use rustc_hash::FxHasher;
 
 use super::bytes::{FileStamp, SharedBytes};
 use super::object_file::ObjectFile;
-use super::own::{self, Identity};
+use super::owner::{self, Identity};
 use crate::symbolicate::frame::hex;
-use made_of::MadeOf;
+use source_sum::MadeOf;
 
 /// First bytes of each file.
 const MAGIC: &[u8; 8] = b"wdjcache";
@@ -75,7 +75,7 @@ impl Cache {
     /// The cache in the user's folder for caches: `$XDG_CACHE_HOME/wedjat`, `~/.cache/wedjat`, on Apple platforms
     /// `~/Library/Caches/wedjat`. `None` without a home folder.
     pub fn of_user() -> Option<Cache> {
-        let absolute = own::absolute_variable;
+        let absolute = owner::absolute_variable;
         let is_apple = usize::from(cfg!(target_vendor = "apple"));
         let below_home = [".cache", "Library/Caches"][is_apple];
         let caches =
@@ -122,7 +122,7 @@ impl Cache {
             if let Some(stamp) = stamp {
                 // The next time it need not be read for this.
                 let path = self.find()?.join(&name);
-                let file = own::reopen(&path, identity);
+                let file = owner::reopen(&path, identity);
                 let _ =
                     file.and_then(|file| file.write_all_at(&stamp_bytes(stamp), STAMP_AT as u64));
             }
@@ -142,7 +142,7 @@ impl Cache {
     /// All of that file, and which one it is.
     fn read_file(&self, name: &str) -> Option<(Identity, SharedBytes)> {
         let path = self.find()?.join(name);
-        let file = own::open(&path).ok()?;
+        let file = owner::open(&path).ok()?;
         let meta = file.metadata().ok()?;
         // Its content is used unchanged.
         if meta.mode() & 0o022 != 0 {
@@ -156,7 +156,7 @@ impl Cache {
         if age.is_ok_and(|age| age > TOUCH_EVERY) {
             let _ = file.set_modified(SystemTime::now());
         }
-        Some((own::identity_in(&meta), bytes))
+        Some((owner::identity_in(&meta), bytes))
     }
 
     /// Writes a table, whole or not at all, and makes room for it. That a cache cannot be written is
@@ -180,13 +180,13 @@ impl Cache {
 
     /// Makes the folder, unless it is there.
     pub(crate) fn prepare(&self) -> std::io::Result<()> {
-        place::make(&self.folder).map(drop)
+        cache_folder::make(&self.folder).map(drop)
     }
 
     /// The folder to read from.
     fn find(&self) -> Option<&Path> {
         if self.place.get().is_none() {
-            let _ = self.place.set(place::find(&self.folder)?);
+            let _ = self.place.set(cache_folder::find(&self.folder)?);
         }
         self.place.get().map(PathBuf::as_path)
     }
@@ -194,7 +194,7 @@ impl Cache {
     /// The folder to write to.
     fn make(&self) -> Option<&Path> {
         if self.place.get().is_none_or(|place| !place.exists()) {
-            let made = place::make(&self.folder).ok()?;
+            let made = cache_folder::make(&self.folder).ok()?;
             let _ = self.place.set(made);
         }
         self.place.get().map(PathBuf::as_path)
@@ -292,7 +292,7 @@ fn is_fresh(name: &str) -> Option<bool> {
 /// Returns true if a file of this user begins as ours do.
 fn is_own(path: &Path) -> bool {
     let mut front = [0; MAGIC.len()];
-    let read = own::open(path).and_then(|mut file| file.read_exact(&mut front));
+    let read = owner::open(path).and_then(|mut file| file.read_exact(&mut front));
     read.is_ok() && front == *MAGIC
 }
 

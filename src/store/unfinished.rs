@@ -17,7 +17,7 @@ const MOST: usize = 32;
 
 /// Bounds on the work that is done at once.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Effort {
+pub(crate) struct Budget {
     /// Files.
     most: usize,
     /// Bytes of a file.
@@ -25,10 +25,10 @@ pub(crate) struct Effort {
     until: Option<Instant>,
 }
 
-impl Effort {
+impl Budget {
     /// The work for which an app that is about to start may wait: bounded in files, bytes and time.
-    pub fn at_install() -> Effort {
-        Effort {
+    pub fn at_install() -> Budget {
+        Budget {
             most: MOST,
             bytes: limits::INSTALL_BYTES,
             until: Some(Instant::now() + limits::INSTALL_TIME),
@@ -36,8 +36,8 @@ impl Effort {
     }
 
     /// All that there is.
-    pub fn all() -> Effort {
-        Effort {
+    pub fn all() -> Budget {
+        Budget {
             most: usize::MAX,
             bytes: limits::REPORT_BYTES as u64,
             until: None,
@@ -74,16 +74,16 @@ pub(crate) fn left(folder: &Directory) -> io::Result<Vec<String>> {
 }
 
 /// Closes the reports among these files that are not being written, the last ones first.
-pub(crate) fn close(folder: &Directory, left: &[String], effort: Effort) {
+pub(crate) fn close(folder: &Directory, left: &[String], budget: Budget) {
     for (done, name) in left.iter().rev().enumerate() {
-        if effort.is_spent(done) {
+        if budget.is_spent(done) {
             break;
         }
         let _closing = closing();
         // One that cannot be closed now (gone, or not ours to write) stays for a later launch.
         let _ = match ending(name) {
-            Some(PARTIAL) => close_partial(folder, name, effort.bytes).map(drop),
-            Some(launch::ENDING) => launch::extract_report(folder, name, effort.bytes),
+            Some(PARTIAL) => close_partial(folder, name, budget.bytes).map(drop),
+            Some(launch::ENDING) => launch::extract_report(folder, name, budget.bytes),
             _ => Ok(()),
         };
     }

@@ -20,7 +20,7 @@ use crate::report::{ReadError, Reading, ReportReader, limits};
 use crate::symbolicate::error::plain_words;
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::links::GivenFolder;
-use crate::symbolicate::files::own::descriptor;
+use crate::symbolicate::files::owner::descriptor;
 use crate::symbolicate::{Error, import};
 
 /// Reports of a batch,
@@ -68,7 +68,7 @@ pub(super) struct Inputs {
     pub target: Target,
 }
 
-/// Passes batches on; see [`feed`].
+/// Passes batches on; see [`inputs`].
 pub(super) struct Feed<'a> {
     pass: &'a mut dyn FnMut(Vec<Item>) -> bool,
     batch: Vec<Item>,

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::cut::{CutReport, CutReports};
-use super::feed::Item;
+use super::inputs::Item;
 use super::parsed::{Parsed, parse};
 use super::printing::TICK;
 use super::select::Select;
-use super::{interrupt, survive};
+use super::{faults, interrupt};
 use crate::symbolicate::gathered::{Gathered, Wanted};
 use crate::symbolicate::{Symbolicator, lock};
 
@@ -99,7 +99,7 @@ impl Answering<'_> {
         let found = each(self.jobs, (0..images).collect(), |image| {
             let find = || wanted.find(files, image);
             // A fault comes again where the report is named, and is said there.
-            (!self.is_over()).then(|| survive::run(find).ok()).flatten()
+            (!self.is_over()).then(|| faults::run(find).ok()).flatten()
         });
         Some((batches, found.into_iter().flatten().collect()))
     }
@@ -119,7 +119,7 @@ impl Answering<'_> {
                 && self.symbolicator.gathers()
                 && self.select.wants(reading)
             {
-                count += usize::from(survive::run(|| wanted.add(&reading.report)).is_ok());
+                count += usize::from(faults::run(|| wanted.add(&reading.report)).is_ok());
             }
         }
         count

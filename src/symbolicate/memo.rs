@@ -9,15 +9,15 @@ use rustc_hash::FxHashMap;
 const TEXTS: usize = 4096;
 
 /// Facts by text, for one thread.
-pub(super) struct KnownTexts<T>(RefCell<FxHashMap<Arc<str>, T>>);
+pub(super) struct Memo<T>(RefCell<FxHashMap<Arc<str>, T>>);
 
-impl<T> Default for KnownTexts<T> {
-    fn default() -> KnownTexts<T> {
-        KnownTexts(RefCell::default())
+impl<T> Default for Memo<T> {
+    fn default() -> Memo<T> {
+        Memo(RefCell::default())
     }
 }
 
-impl<T: Clone> KnownTexts<T> {
+impl<T: Clone> Memo<T> {
     /// Returns what `find` finds of a text, now or earlier.
     pub(super) fn of(&self, text: &Arc<str>, find: impl FnOnce(&Arc<str>) -> T) -> T {
         let mut known = self.0.borrow_mut();

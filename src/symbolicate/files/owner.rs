@@ -7,11 +7,11 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 pub(crate) use crate::platform::ownership::make_folder;
-use crate::platform::ownership::{self, FileFacts, Others};
+use crate::platform::ownership::{self, FileStat, Others};
 
 /// Returns true for a regular file of this user with one name.
 pub(crate) fn is_own(meta: &Metadata) -> bool {
-    FileFacts::from(meta).is_own()
+    FileStat::from(meta).is_own()
 }
 
 /// Opens such a file to read it; follows no link and waits for nothing.
@@ -50,12 +50,12 @@ pub(crate) fn absolute_variable(name: &str) -> Option<PathBuf> {
 
 /// Returns true for what another user than root or this one has made.
 pub(crate) fn is_strangers(meta: &Metadata) -> bool {
-    FileFacts::from(meta).is_strangers()
+    FileStat::from(meta).is_strangers()
 }
 
 /// Fails for a folder that others may write in, or whose path another's link leads to; names the command that fixes it.
 pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
-    let Some(others) = ownership::others(path, &FileFacts::from(&fs::metadata(path)?))? else {
+    let Some(others) = ownership::others(path, &FileStat::from(&fs::metadata(path)?))? else {
         return Ok(());
     };
     let what = match others {

@@ -50,7 +50,7 @@ pub(super) fn has_left(owner: CrashOwner) -> Option<bool> {
 }
 
 /// The process lives on after what was reported, if a report stands. Signal-safe.
-pub(super) fn goes_on(seen: SeenState) {
+pub(super) fn retract_survived(seen: SeenState) {
     let retract = || {
         // A process that is to end, and has a handler for that, will.
         if let Some(ours) = installed()
@@ -114,7 +114,7 @@ pub(crate) fn ends_in_order() {
     ];
     let seen = wait_while(|seen| seen.owner != here && busy.contains(&seen.stage));
     if is_survived(seen) != Some(false) {
-        goes_on(seen);
+        retract_survived(seen);
     }
 }
 
@@ -153,7 +153,7 @@ impl LifeWatch {
             Some(false) => u64::MAX,
         };
         if now.saturating_sub(since) >= enough {
-            goes_on(seen);
+            retract_survived(seen);
         }
         Some(POLL)
     }

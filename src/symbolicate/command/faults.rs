@@ -56,7 +56,7 @@ mod tests {
         });
         let fault = fault.unwrap_err();
         assert!(
-            fault.contains("no room for 7 (src/symbolicate/command/survive.rs:"),
+            fault.contains("no room for 7 (src/symbolicate/command/faults.rs:"),
             "{fault}"
         );
         // The inner one alone.

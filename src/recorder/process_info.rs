@@ -8,7 +8,7 @@ pub(crate) const MAX_THREADS: usize = 1024;
 
 /// The app, the machine and this launch.
 #[derive(Debug, Clone)]
-pub(crate) struct Facts {
+pub(crate) struct ProcessInfo {
     pub app_name: String,
     pub app_version: String,
     pub os_name: &'static str,
@@ -26,11 +26,11 @@ pub(crate) struct Facts {
     pub threads: usize,
 }
 
-impl Facts {
+impl ProcessInfo {
     /// Reads what the system knows. Allocates.
-    pub fn gather(app_name: &str, app_version: &str, launch: [u8; 16]) -> Facts {
+    pub fn gather(app_name: &str, app_version: &str, launch: [u8; 16]) -> ProcessInfo {
         let system = platform::vitals::describe();
-        Facts {
+        ProcessInfo {
             app_name: app_name.to_owned(),
             app_version: app_version.to_owned(),
             os_name: system.name,

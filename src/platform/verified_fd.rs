@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::errno;
-use super::ownership::FileFacts;
+use super::ownership::FileStat;
 
 /// A descriptor and what it was opened on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) struct KnownDescriptor {
 impl KnownDescriptor {
     /// Identifies the file that a descriptor is open on now; an `errno` if it is invalid.
     pub fn of(number: RawFd) -> Result<KnownDescriptor, i32> {
-        let FileFacts { device, inode, .. } = FileFacts::of(number)?;
+        let FileStat { device, inode, .. } = FileStat::of(number)?;
         Ok(KnownDescriptor {
             number,
             device,
@@ -32,8 +32,8 @@ impl KnownDescriptor {
     }
 
     /// The state of the file now; `EBADF` where the descriptor was closed elsewhere.
-    fn facts(&self) -> Result<FileFacts, i32> {
-        let now = FileFacts::of(self.number)?;
+    fn facts(&self) -> Result<FileStat, i32> {
+        let now = FileStat::of(self.number)?;
         let is_same = (now.device, now.inode) == (self.device, self.inode);
         if is_same { Ok(now) } else { Err(libc::EBADF) }
     }
@@ -64,16 +64,16 @@ const CLAIMED: RawFd = -2;
 
 /// Owns a descriptor; closes it when dropped, unless it was closed elsewhere.
 #[derive(Debug)]
-pub struct Kept {
+pub struct VerifiedFd {
     number: AtomicI32,
     device: AtomicU64,
     inode: AtomicU64,
 }
 
-impl Kept {
+impl VerifiedFd {
     /// Owns none yet.
-    pub const fn none() -> Kept {
-        Kept {
+    pub const fn none() -> VerifiedFd {
+        VerifiedFd {
             number: AtomicI32::new(NONE),
             device: AtomicU64::new(0),
             inode: AtomicU64::new(0),
@@ -81,17 +81,17 @@ impl Kept {
     }
 
     /// Takes it over. The error is an `errno`.
-    pub fn new(fd: OwnedFd) -> Result<Kept, i32> {
+    pub fn new(fd: OwnedFd) -> Result<VerifiedFd, i32> {
         let known = KnownDescriptor::of(fd.as_raw_fd())?;
         let _ = fd.into_raw_fd();
-        let kept = Kept::none();
+        let kept = VerifiedFd::none();
         kept.claim(known);
         Ok(kept)
     }
 
     /// Owns another descriptor for the same; none where the process may have no more.
-    pub(super) fn duplicate(&self) -> Kept {
-        let (kept, mut known) = (Kept::none(), self.known());
+    pub(super) fn duplicate(&self) -> VerifiedFd {
+        let (kept, mut known) = (VerifiedFd::none(), self.known());
         // SAFETY: takes no memory; of what is no descriptor there is no duplicate.
         known.number = unsafe { libc::fcntl(known.number, libc::F_DUPFD_CLOEXEC, 3) };
         kept.claim(known);
@@ -152,7 +152,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for VerifiedFd {
     fn drop(&mut self) {
         self.known().close();
     }
@@ -183,7 +183,7 @@ mod tests {
     /// Closed by the app, and opened again: the number is the same, and it is not closed with the new descriptor.
     #[test]
     fn a_number_that_comes_again_is_ours_again() {
-        let kept = Kept::new(File::open(".").unwrap().into()).unwrap();
+        let kept = VerifiedFd::new(File::open(".").unwrap().into()).unwrap();
         let number = kept.get().unwrap();
         // SAFETY: the number is open, and `kept` is its only other owner, whose place this one takes.
         let again = unsafe { OwnedFd::from_raw_fd(number) };
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_number_that_was_taken_over_is_neither_used_nor_closed() {
         let ours: OwnedFd = File::open("/dev/null").unwrap().into();
-        let kept = Kept::new(ours).unwrap();
+        let kept = VerifiedFd::new(ours).unwrap();
         let number = kept.get().unwrap();
         let theirs = File::open("Cargo.toml").unwrap();
         // SAFETY: what an app does that closes what it has not opened.

@@ -15,7 +15,7 @@ use crate::trigger::watched_thread::WatchedThread;
 const LATE: u64 = 10_000_000;
 
 /// A watched thread.
-pub(super) struct Seat {
+pub(super) struct ThreadWatch {
     /// 0 for the thread that installed.
     index: usize,
     state: &'static HeartbeatState,
@@ -35,23 +35,23 @@ pub(super) struct Seat {
     has_left: bool,
 }
 
-impl Seat {
+impl ThreadWatch {
     /// The thread that installed, at its launch.
-    pub fn main(state: &'static HeartbeatState, thread: Thread, stall: &Stall) -> Seat {
-        Seat::new((0, state, None), WatchedThread::new(thread), stall)
+    pub fn main(state: &'static HeartbeatState, thread: Thread, stall: &Stall) -> Self {
+        Self::new((0, state, None), WatchedThread::new(thread), stall)
     }
 
     /// Another thread, which was at rest until its first beat, just now.
-    pub fn member(index: usize, state: &'static HeartbeatState, member: WatchedMember) -> Seat {
+    pub fn member(index: usize, state: &'static HeartbeatState, member: WatchedMember) -> Self {
         let (watched, stall) = (WatchedThread::fixed(member.thread), member.stall);
-        Seat::new((index, state, Some(member)), watched, &stall)
+        Self::new((index, state, Some(member)), watched, &stall)
     }
 
     fn new(
         (index, state, member): (usize, &'static HeartbeatState, Option<WatchedMember>),
         watched: WatchedThread,
         stall: &Stall,
-    ) -> Seat {
+    ) -> Self {
         let (boot, now) = (clock::boottime(), clock::monotonic());
         let first = Observation {
             now,
@@ -63,7 +63,7 @@ impl Seat {
             ..Observation::default()
         };
         let mut detector = Detector::new(stall, first);
-        Seat {
+        Self {
             index,
             state,
             essential: member.is_none() || stall.essential,
@@ -189,7 +189,7 @@ impl Seat {
         (self.decision, self.next) = self.detector.observe(&observation);
     }
 
-    /// The monitor goes. See [`Seat::observe`].
+    /// The monitor goes. See [`ThreadWatch::observe`].
     pub fn give_up(&mut self, lag: u64, asleep: u64) {
         let observation = self.look(lag, asleep);
         self.decision = self.detector.stop(&observation);

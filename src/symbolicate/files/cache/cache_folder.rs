@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use crate::symbolicate::files::own;
+use crate::symbolicate::files::owner;
 
 const TAG: &str = "CACHEDIR.TAG";
 const MARK: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55\n\
@@ -29,19 +29,19 @@ pub(super) fn find(folder: &Path) -> Option<PathBuf> {
 
 /// Fails if others may write in `folder`, or in `place`, the folder of the tables.
 fn check(folder: &Path, place: &Path) -> io::Result<()> {
-    own::check_folder(folder)?;
-    own::check_folder(place)
+    owner::check_folder(folder)?;
+    owner::check_folder(place)
 }
 
 /// The folder for a cache in `folder`; made and marked if it is missing.
 pub(super) fn make(folder: &Path) -> io::Result<PathBuf> {
-    own::make_folder(folder)?;
-    own::check_folder(folder)?;
+    owner::make_folder(folder)?;
+    owner::check_folder(folder)?;
     if mark(folder)? {
         return Ok(folder.to_owned());
     }
     let within = folder.join(WITHIN);
-    own::make_folder(&within)?;
+    owner::make_folder(&within)?;
     check(folder, &within)?;
     if mark(&within)? {
         return Ok(within);
@@ -52,7 +52,7 @@ pub(super) fn make(folder: &Path) -> io::Result<PathBuf> {
 
 fn is_marked(folder: &Path) -> bool {
     let mut found = Vec::new();
-    let read = own::open(&folder.join(TAG))
+    let read = owner::open(&folder.join(TAG))
         .and_then(|tag| tag.take(MARK.len() as u64 + 1).read_to_end(&mut found));
     read.is_ok() && found == MARK
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{COUNTERS, Facts, Recording, ReportBuffers, StallEvent, ThreadList};
+use super::{COUNTERS, ProcessInfo, Recording, ReportBuffers, StallEvent, ThreadList};
 use crate::capture::{CaptureLimits, Captured, Capturer};
 use crate::platform::{Thread, ThreadName, clock, folder};
 use crate::report::{CaptureView, EventView, ThreadView};
@@ -14,16 +14,16 @@ use crate::trigger::rate_limit::RateLimiter;
 
 /// The memory of one thread that writes reports, reserved when it is made.
 #[derive(Debug)]
-pub(super) struct Work {
+pub(crate) struct Scratch {
     pub buffers: ReportBuffers,
     pub capturer: Capturer,
     pub threads: ThreadList,
 }
 
-impl Work {
+impl Scratch {
     /// Reports hold at most `threads` threads besides the first.
-    pub fn new(limits: &CaptureLimits, threads: usize) -> io::Result<Work> {
-        Ok(Work {
+    pub fn new(limits: &CaptureLimits, threads: usize) -> io::Result<Self> {
+        Ok(Self {
             buffers: ReportBuffers::new(),
             capturer: Capturer::new(limits).map_err(io::Error::other)?,
             threads: ThreadList::new(threads),
@@ -34,7 +34,7 @@ impl Work {
 /// The parts that the recorders of the monitor's threads share.
 #[derive(Clone)]
 pub(crate) struct Shared {
-    pub facts: Facts,
+    pub facts: ProcessInfo,
     pub folder: Arc<folder::Folder>,
     /// Decides whether there may be a report.
     pub limiter: Arc<Mutex<RateLimiter>>,
@@ -56,12 +56,12 @@ impl Shared {
     }
 
     /// Begins a report: `head` and `event`.
-    pub(super) fn begin(&self, work: &mut Work, event: &EventView<'_>) -> Result<Recording, i32> {
+    pub fn begin(&self, work: &mut Scratch, event: &EventView<'_>) -> Result<Recording, i32> {
         Recording::begin(&self.folder, &self.facts, event, &mut work.buffers)
     }
 
     /// Ends a report, counts it, and hands its name on.
-    pub(super) fn finish(&self, mut recording: Recording, work: &mut Work) -> Result<(), i32> {
+    pub(super) fn finish(&self, mut recording: Recording, work: &mut Scratch) -> Result<(), i32> {
         recording.loss(&mut work.buffers);
         let (name, bytes) = recording.finish(&self.folder, &mut work.buffers)?;
         self.limiter().wrote(bytes);

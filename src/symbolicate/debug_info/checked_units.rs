@@ -40,7 +40,7 @@ pub(crate) type FunctionEntry = (usize, UnitOffset);
 
 /// The units that addr2line may read, as far as they were checked.
 #[derive(Debug, Default)]
-pub(crate) struct Guard {
+pub(crate) struct CheckedUnits {
     /// Bytes of the lines of all checked units.
     lines: usize,
     /// Bytes of their files' paths, and of their entries.
@@ -54,7 +54,7 @@ pub(crate) struct Guard {
     folded: FxHashMap<u64, Vec<FunctionEntry>>,
 }
 
-impl Guard {
+impl CheckedUnits {
     /// Returns true if all of `units`, by their offsets, are sound.
     pub(crate) fn allows(&mut self, dwarf: &Dwarf<R<'_>>, units: &[usize]) -> bool {
         units.iter().all(|&offset| {
