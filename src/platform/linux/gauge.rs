@@ -25,9 +25,8 @@ impl ThreadGauge {
     pub fn open(tid: i32) -> ThreadGauge {
         let open = |file: &str| {
             let path = format!("/proc/self/task/{tid}/{file}");
-            let fd = descriptors::open_owned(path.as_ref(), libc::O_RDONLY).ok();
-            let held = fd.and_then(|fd| VerifiedFd::new(fd).ok());
-            held.unwrap_or(VerifiedFd::none())
+            let fd = descriptors::open_owned(path.as_ref(), libc::O_RDONLY);
+            (fd.ok().and_then(|fd| VerifiedFd::new(fd).ok())).unwrap_or(VerifiedFd::none())
         };
         ThreadGauge {
             tid,
