@@ -13,7 +13,8 @@ CREATE VIEW reports AS
 SELECT * REPLACE (ended AND row_number() OVER (PARTITION BY launch ORDER BY ended DESC, at_least, duration DESC NULLS LAST, bug) = 1 AS ended)
 FROM (SELECT * EXCLUDE (threads, frames, event, stall_end) REPLACE (make_timestamp(CAST(nullif(time, 0) // 1000 AS BIGINT)) AS time, context.keys AS context,
                                                   coalesce(nullif(launch, '00000000-0000-0000-0000-000000000000'), report_id) AS launch)
-      FROM raw QUALIFY row_number() OVER (PARTITION BY report_id, launch, time, "group" ORDER BY len(damage) > 0, len(frames) DESC, report) = 1);
+      FROM raw QUALIFY row_number() OVER (PARTITION BY report_id, launch, time, CASE WHEN len(damage) = 0 THEN "group" END ORDER BY len(frames) DESC, report) = 1
+         AND rank() OVER (PARTITION BY report_id, launch, time ORDER BY len(damage) > 0) = 1);
 CREATE VIEW frames AS
 SELECT report_id, unnest(flatten(list_transform(threads[thread + 1].frames, lambda i: frames[i + 1].frames)), recursive := true)
 FROM raw;

@@ -16,8 +16,9 @@ FROM (SELECT report, report_id, title, blame, `group` AS bug, ended, at_least, d
              coalesce(stall_end.class, event.class) AS class, CASE WHEN stall_end.class IS NULL THEN event.reason ELSE stall_end.reason END AS reason,
              timestamp_micros(nullif(time, 0) div 1000) AS time, context.keys AS context,
              coalesce(nullif(launch, '00000000-0000-0000-0000-000000000000'), report_id) AS launch,
-             row_number() OVER (PARTITION BY report_id, launch, time, `group` ORDER BY size(damage) > 0, size(frames) DESC, report) AS copy
+             row_number() OVER (PARTITION BY report_id, launch, time, CASE WHEN size(damage) = 0 THEN `group` END ORDER BY size(frames) DESC, report) AS copy,
+             rank() OVER (PARTITION BY report_id, launch, time ORDER BY size(damage) > 0) AS damaged
       FROM named) AS numbered
-WHERE copy = 1;
+WHERE copy = 1 AND damaged = 1;
 CREATE TEMPORARY VIEW frames AS
 SELECT report_id, inline(flatten(transform(threads[thread].frames, at -> named.frames[at].frames))) FROM named;

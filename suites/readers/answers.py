@@ -18,13 +18,14 @@ def answers(path):
 
 
 def unique(reports):
-    """Each id once for its launch, time and group; a report without an id is no copy of another. `who` is the launch, or else the
-    report."""
+    """Each id once for its launch, time and group; a damaged one only if none is whole. A report without an id is no copy of
+    another. `who` is the launch, or else the report."""
     seen, kept = set(), []
-    for at, report in enumerate(reports):
-        own = at if report["id"] == NOBODY else tuple(report[key] for key in ("id", "launch", "time", "group"))
-        if own not in seen:
-            seen.add(own)
+    for at, report in sorted(enumerate(reports), key=lambda numbered: len(numbered[1]["damage"]) > 0):
+        copies = at if report["id"] == NOBODY else tuple(report[key] for key in ("id", "launch", "time"))
+        own = (copies, report["group"])
+        if own not in seen and not (report["damage"] and copies in seen):
+            seen |= {own, copies}
             kept.append({**report, "own": own, "who": own if report["launch"] == NOBODY else report["launch"]})
     ends = {}
     for report in kept:
