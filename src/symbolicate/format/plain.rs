@@ -34,7 +34,7 @@ pub(crate) fn is_command(c: char) -> bool {
         ('\u{feff}', '\u{feff}'), ('\u{ffa0}', '\u{ffa0}'), ('\u{fff0}', '\u{fffb}'), ('\u{fffe}', '\u{ffff}'),
         ('\u{1bca0}', '\u{1bca3}'), ('\u{1d173}', '\u{1d17a}'), ('\u{e0000}', '\u{e0fff}'),
     ];
-    c.is_control() || RANGES.iter().any(|(from, to)| (from..=to).contains(&&c))
+    c.is_control() || c >= RANGES[0].0 && RANGES.iter().any(|(from, to)| (from..=to).contains(&&c))
 }
 
 /// Passes JSON on to a writer. In JSON, characters other than ASCII stand in strings alone, and any of
