@@ -337,7 +337,7 @@ typedef struct {
    */
   uint64_t limit_bytes;
   /*
-   Stalls with one heaviest stack that are all reported before pauses begin (5).
+   Most stalls with the same heaviest stack that are reported without a pause (5).
    */
   uint32_t same_stalls;
   /*

@@ -150,7 +150,7 @@ pub struct wedjat_options {
     pub limit_reports: u32,
     /// Most bytes of all reports in the folder together (32 MiB).
     pub limit_bytes: u64,
-    /// Stalls with one heaviest stack that are all reported before pauses begin (5).
+    /// Most stalls with the same heaviest stack that are reported without a pause (5).
     pub same_stalls: u32,
     /// The first pause between reports of equal stalls after that, milliseconds (60,000).
     pub same_pause_ms: u32,

@@ -1,6 +1,6 @@
-//! libc's last words before it aborted: a failed assertion, a double free, a smashed stack; on Apple
-//! platforms what any library has left for the crash report. Another libc than glibc has no such
-//! place, and then there is no message.
+//! Reads the message that libc left before it aborted: a failed assertion, a double free, a smashed stack.
+//!
+//! On Apple platforms it may be any library's message for the crash report. A libc other than glibc leaves no message.
 
 #[cfg(target_vendor = "apple")]
 pub use apple::{install, message};

@@ -1,4 +1,4 @@
-//! The end of a process that leaves by itself.
+//! Calls functions when the process exits, when our library is unloaded, and when a thread ends.
 
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -38,10 +38,10 @@ unsafe extern "C" {
 /// `quick_exit`; and when the library that we are part of is unloaded.
 ///
 /// Source: `__cxa_atexit` of the Itanium C++ ABI, 3.3.6: it is called at `exit`, or when the library of its handle is
-/// unloaded. Which of the two it is shows in a second one, a function of libc that no unloading concerns and that is
-/// called before the first: it sets a word. Its handle is that word's address, which is no library's: of an entry without
-/// one ThreadSanitizer drops the argument. glibc gives each the status (stdlib/exit.c), others do not. `at_quick_exit` is of
-/// C11, 7.22.4.3; its entries go with their library, too.
+/// unloaded. A second entry tells exit from unload. It is libc's `time`, which writes a word. It is called before ours,
+/// and only at exit. Its handle is the word's address, so no unload matches it. The handle is not null, as
+/// ThreadSanitizer drops the argument of an entry without a handle. glibc passes the status to each entry
+/// (stdlib/exit.c), other libcs do not. `at_quick_exit` is of C11, 7.22.4.3; its entries go with their library, too.
 pub fn on_leaving(leaving: fn(Leaving)) {
     extern "C" fn call_leaving(_: *mut c_void, status: c_int) {
         let status = cfg!(target_env = "gnu").then_some(status);
@@ -77,8 +77,8 @@ fn call(leaving: Leaving) {
     LEAVING.get().inspect(|call| call(leaving));
 }
 
-/// Has `call` called when the calling thread ends: the main thread by `pthread_exit`, too, but no thread where the process exits.
-/// It is the same function each time.
+/// Calls `call` when the calling thread ends. The main thread counts if it ends by `pthread_exit`. Nothing is called when
+/// the process exits. `call` must be the same function each time.
 pub fn at_thread_end(call: unsafe extern "C" fn(*mut c_void)) {
     let mut key = 0;
     // SAFETY: the key lives across the call; before `call` is unloaded, it is deleted.

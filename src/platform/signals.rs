@@ -65,7 +65,7 @@ pub fn install(signals: &[i32], handler: Handler) -> Result<(), (i32, io::Error)
 fn install_one(signal: i32) -> io::Result<()> {
     let place = slot(signal).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
     let before = exchange(signal, None)?;
-    // Ours, where another handler has put it back: what is kept is what was before that.
+    // Our handler may be there already, because another one has put it back. The action that we kept earlier then stays.
     let is_kept =
         before.sa_sigaction == ours() || kept(signal).is_some_and(|kept| is_same(kept, &before));
     if !is_kept {
@@ -98,7 +98,7 @@ pub fn reinstall(signal: i32) -> io::Result<()> {
     let flags = libc::SA_ONSTACK | libc::SA_NODEFER | restart;
     // Everything that is not a fault waits until the report is written.
     let mut action = action(ours(), flags, &FAULTS);
-    // A trapped call goes to the previous handler before any call of ours: the kernel sets its mask.
+    // The previous SIGSYS handler runs before we make any system call. So the kernel must set that handler's mask for us.
     if let Some(before) = before
         && signal == libc::SIGSYS
     {
@@ -159,7 +159,7 @@ pub const FAULTS: [i32; 7] = [
     libc::SIGSYS,
 ];
 
-/// Those whose instruction runs again when the handler returns, and raises them again.
+/// Faults whose instruction runs again when the handler returns, and raises them again.
 pub const MAY_COME_AGAIN: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
 
 /// Puts back the handler of `signal` before [`install`], or the default action if none was kept.
@@ -193,8 +193,8 @@ pub fn action_now(signal: i32) -> Option<(usize, i32)> {
     Some((now.sa_sigaction, now.sa_flags))
 }
 
-/// Puts back the handlers of `signals` before, where ours is still in place: a
-/// handler that was installed over ours stays, and the one before us is still kept for it.
+/// Restores the previous handler of each signal whose handler is still ours. A handler installed over ours stays. It may
+/// still call ours, so the previous action stays kept.
 pub fn restore_if_ours(signals: &[i32]) {
     let is_ours = |signal: &&i32| is_in_place(**signal);
     signals
@@ -203,17 +203,17 @@ pub fn restore_if_ours(signals: &[i32]) {
         .for_each(|&signal| restore(signal));
 }
 
-/// Those of `signals` whose handler is not ours any more, with the flags that it needs.
+/// Returns the signals whose action is no longer our handler with the flags that it needs.
 pub fn replaced(signals: &[i32]) -> Vec<i32> {
     let is_ours = |(now, flags)| now == ours() && flags & NEEDED == NEEDED;
     let is_replaced = |signal: &i32| !action_now(*signal).is_some_and(is_ours);
     signals.iter().copied().filter(is_replaced).collect()
 }
 
-/// Flags without which a handler gets no facts, or no stack.
+/// Flags without which a handler gets no `siginfo_t`, or no alternate stack.
 pub const NEEDED: i32 = libc::SA_SIGINFO | libc::SA_ONSTACK;
 
-/// Returns true if our handler is in place without the facts that it needs: signal(2) has put back its address alone.
+/// Returns true if our handler is in place without SA_SIGINFO: signal(2) has put back its address alone.
 pub fn lacks_facts(signal: i32) -> bool {
     kernel_action(signal).is_some_and(|(now, flags)| now == ours() && flags & libc::SA_SIGINFO == 0)
 }
@@ -273,8 +273,8 @@ fn kept(signal: i32) -> Option<&'static libc::sigaction> {
     unsafe { slot(signal)?.load(Ordering::Acquire).as_ref() }
 }
 
-/// Returns true if the kernel would have masked `signal` while it runs the previous handler of `first`: a fault in that
-/// handler ends the process then.
+/// Returns true if the kernel would block `signal` while it runs the previous handler of `first`. A blocked fault ends the
+/// process.
 pub fn is_masked_by_previous(first: i32, signal: i32) -> bool {
     kept(first).is_some_and(|before| {
         // SAFETY: the set is a whole one.
@@ -283,13 +283,15 @@ pub fn is_masked_by_previous(first: i32, signal: i32) -> bool {
     })
 }
 
-/// Calls the handler that was there before, as the kernel would have, but with faults open. It may jump out, and has
-/// the mask that it expects then. One that is for a single time (`SA_RESETHAND`) has the default action put in its place
-/// first. `true` where it returned and left the handler of `signal` in place: it has dealt with it, and the process goes
-/// on. `false` where it gave way (for the default action, mostly), so that the signal comes again and the process dies of
-/// it; or where there was no handler.
+/// Calls the previous handler as the kernel would have, but with faults unblocked. It may jump out: it has the mask that
+/// it expects. A handler for one time (`SA_RESETHAND`) is first replaced by the default action.
 ///
-/// Where our handler was started on a scarce stack that one is called there, with as much room as without us.
+/// Returns true if the previous handler returned and did not change the action of `signal`: the process goes on. Returns
+/// false if it changed the action (mostly to the default), if it was for one time and the fault comes again, or if there
+/// was no handler: the process dies of the signal.
+///
+/// If our handler was started on a scarce stack, the previous handler is called on that stack. It has as much room as
+/// without us.
 ///
 /// Signal-safe, as far as that handler is.
 ///
@@ -317,7 +319,7 @@ pub unsafe fn call_previous(
     !dies && disposition(signal) == now
 }
 
-/// Calls the handler of `action` as the kernel would have, but with faults open. It may jump out. Signal-safe, as far as that
+/// Calls the handler of `action` as the kernel would have, but with faults unblocked. It may jump out. Signal-safe, as far as that
 /// handler is.
 ///
 /// # Safety
@@ -340,8 +342,8 @@ pub unsafe fn call_as_kernel(
     }
 }
 
-/// Calls the previous handler of a system call that was trapped, as the kernel would have: no system call is made. `false`
-/// without such a handler.
+/// Calls the previous handler of a system call that was trapped, as the kernel would have. Makes no system call. Returns
+/// false without such a handler.
 ///
 /// # Safety
 /// - As for [`call_previous`].
@@ -377,7 +379,7 @@ unsafe fn call(
     }
 }
 
-/// The mask with which the kernel calls the handler of `action`, but with faults open.
+/// The mask with which the kernel calls the handler of `action`, but with faults unblocked.
 ///
 /// # Safety
 /// - `context` is what the kernel gave a handler for `signal`.
@@ -399,9 +401,9 @@ unsafe fn mask_of(signal: i32, action: &libc::sigaction, context: *const c_void)
     mask
 }
 
-/// Returns true if `signal` with these facts is a fault, which comes again by itself when its handler returns. A signal
-/// sent by `kill`, `raise` or `abort`, SIGTRAP and SIGSYS (whose pc lies behind the instruction), and one that Linux
-/// reports later than it happened, does not.
+/// Returns true if a signal is a fault that its instruction raises again when the handler returns. These do not come
+/// again: a signal sent by `kill`, `raise` or `abort`; SIGTRAP and SIGSYS, whose pc is past the instruction; and a fault
+/// that Linux reports late.
 ///
 /// # Safety
 /// - `info` is what the kernel gave a handler for `signal`.
@@ -421,13 +423,13 @@ unsafe fn is_sent_or_late(signal: i32, info: *const libc::siginfo_t) -> bool {
     is_sent(code) || is_late
 }
 
-/// Returns true if this process is the first one of its namespace (pid_namespaces(7)): the kernel drops its signals
-/// that have the default action, unless an instruction raises them.
+/// Returns true if this process is the first one of its namespace (pid_namespaces(7)). The kernel drops a signal to this
+/// process if its action is the default one. A signal raised by an instruction is not dropped.
 pub fn is_first_process() -> bool {
     cfg!(target_os = "linux") && process_id() == 1
 }
 
-/// Returns true if `signal` with these facts has no effect where it has the default action.
+/// Returns true if a signal with this `siginfo_t` is dropped if its action is the default one.
 ///
 /// # Safety
 /// - `info` is what the kernel gave a handler for `signal`.
@@ -440,7 +442,7 @@ pub unsafe fn is_dropped(signal: i32, info: *const libc::siginfo_t) -> bool {
 /// in the way: call it last in a handler, and then return.
 ///
 /// A fault comes again by itself. Anything else is queued again for this thread with the same
-/// facts, and stays blocked until the handler has returned, so that a core dump shows the code that
+/// `siginfo_t`, and stays blocked until the handler has returned, so that a core dump shows the code that
 /// was hit and not us. In the first process of a namespace, where that would be dropped, the instruction is run again.
 ///
 /// # Safety
@@ -466,7 +468,7 @@ pub unsafe fn deliver_again(signal: i32, info: *mut libc::siginfo_t, context: *m
     }
 }
 
-/// Blocks or opens signals (`how`, pthread_sigmask(3)) for the calling thread. Signal-safe.
+/// Blocks or unblocks signals (`how`, pthread_sigmask(3)) for the calling thread. Signal-safe.
 pub fn change_mask(how: i32, signals: impl IntoIterator<Item = i32>) {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the set is initialised by sigemptyset before use.
@@ -484,7 +486,7 @@ pub fn disposition(signal: i32) -> Option<usize> {
     action_now(signal).map(|(now, _)| now)
 }
 
-/// The facts of a signal, from the kernel's `siginfo_t`.
+/// A signal, as in the kernel's `siginfo_t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignalInfo {
     /// Its number.
@@ -497,7 +499,7 @@ pub struct SignalInfo {
     pub sender: Option<u32>,
 }
 
-/// Reads the facts of a signal.
+/// Reads a signal's `siginfo_t`.
 ///
 /// # Safety
 /// - `info` is what the kernel gave a handler for `signal`.
@@ -522,8 +524,8 @@ pub fn send_to_self(signal: i32) {
     super::os::send_to_self(signal);
 }
 
-/// Sets the mask that our handler runs with while it writes a report: faults of its own come, and all else waits,
-/// whatever the thread had blocked. The kernel puts the thread's own back where the handler returns.
+/// Blocks all signals but faults, whatever the thread had blocked: the mask with which our handler writes a report. The
+/// kernel restores the thread's own mask when the handler returns.
 pub fn open_faults_alone() {
     super::os::set_mask(&action(0, 0, &FAULTS).sa_mask);
 }

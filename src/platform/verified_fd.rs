@@ -137,8 +137,8 @@ impl VerifiedFd {
         }
     }
 
-    /// Owns what `fd` is open on from now on, under the same number where that is still its own: at
-    /// once for all threads. The error is an `errno`.
+    /// Takes over the file of `fd`. It keeps its own number if that is still open on its file. All threads then see the
+    /// new file at once. The error is an `errno`.
     pub fn replace(&self, fd: OwnedFd) -> Result<(), i32> {
         let new = KnownDescriptor::of(fd.as_raw_fd())?;
         match self.get() {

@@ -41,7 +41,7 @@ static AGAIN: OnceLock<fn()> = OnceLock::new();
 
 static LISTINGS: ForkLock<Vec<Weak<Listing>>> = ForkLock::new(Vec::new());
 
-/// Lists reports by `listed`, in order, none of which is removed while one of the results lives.
+/// Calls `listed` and returns its reports, in order. None of them is removed while any of the results is alive.
 pub(super) fn hold(
     directory: &Path,
     listed: impl FnOnce() -> io::Result<Vec<String>>,
@@ -88,8 +88,8 @@ fn remove(folder: &Directory, name: &str) {
     }
 }
 
-/// Files with names of ours that are larger than any of ours, as the last look at the folder has found: they are left
-/// alone.
+/// Count of files that are named as reports but are larger than any report. The last `begin` found them. They are not
+/// removed.
 pub(crate) static OVERSIZED: AtomicU64 = AtomicU64::new(0);
 
 /// A name that sorts after all reports of this millisecond: one just written is not taken for one of the future.
@@ -126,7 +126,7 @@ impl Tidying {
         OVERSIZED.store(oversized, Ordering::Relaxed);
         let mut bytes: u64 = reports.iter().map(|(_, size)| size).sum();
         let (mut count, mut doomed) = (reports.len(), Vec::new());
-        // Those of a clock that was ahead say nothing of their age: they go first.
+        // Reports from the future, of a clock that was ahead, are of unknown age: they go first.
         let now = last_of(clock::realtime());
         let ahead = reports.partition_point(|(name, _)| name.as_str() < now.as_str());
         let (past, ahead) = reports.split_at(ahead);
@@ -142,7 +142,7 @@ impl Tidying {
         Ok(Tidying { folder, doomed })
     }
 
-    /// Removes a few of them; whether there are more.
+    /// Removes a few of them. Returns true if there are more.
     pub fn step(&mut self) -> bool {
         let some = self.doomed.by_ref().take(STEP);
         some.for_each(|name| remove(self.folder.directory(), &name));

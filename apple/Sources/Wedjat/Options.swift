@@ -134,7 +134,7 @@ nonisolated extension Recorder.Options {
 
   /// Limits of an hour.
   public struct Rates: Hashable, Codable, Sendable {
-    /// Stalls with one heaviest stack that are all reported before pauses begin (5).
+    /// Most stalls with the same heaviest stack that are reported without a pause (5).
     public var sameStalls: Int?
     /// First pause between reports of equal stalls after that (60).
     public var samePause: TimeInterval?

@@ -58,8 +58,8 @@ pub fn simplified(name: &str) -> Option<String> {
     SwiftName::parse(name)?.simplified()
 }
 
-/// Returns true if a name is one of Swift's: by its beginning, or, as C functions may begin as types of the Objective-C runtime do,
-/// by all of it. A damaged name of Swift is one, too.
+/// Returns true if a name is a mangled Swift name. The prefix decides, so a damaged name counts. A name with `_Tt` must also
+/// parse, as C functions may begin with `_Tt`.
 ///
 /// ```
 /// assert!(swift_name::is_mangled("$s4shop8checkoutyyF"));

@@ -1,4 +1,4 @@
-//! The frame of a function at one of its instructions, and what each instruction does to it.
+//! Tracks a frame's registers and saved values through a function's instructions, and makes the frame's unwind rule.
 
 use crate::capture::cfi;
 use crate::capture::instructions::{Instruction, MemoryOperand, Op, Operation, Successor, Written};
@@ -19,12 +19,12 @@ enum RegisterState {
     MarkedFp,
     /// The return address, on arm64.
     Link,
-    /// An address in the stack: the CFA less this.
+    /// An address in the stack: the CFA minus this.
     Below(i32),
     Number(i32),
-    /// An address that was counted from pc, its lower half.
+    /// A pc-relative address, its lower half.
     Code(u32),
-    /// Such an address and something else: a jump by it goes by the table there.
+    /// A pc-relative address plus another value. A jump to the sum uses the jump table at that address.
     Table(u32),
     /// Loaded from memory other than the frame's.
     Loaded,
@@ -40,22 +40,23 @@ pub(crate) enum AsyncMark {
     Saved,
 }
 
-/// The state of a frame at one instruction. Places are offsets from the CFA, in bytes.
+/// The state of a frame at one instruction. Offsets are from the CFA, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameState {
     arch: Arch,
     registers: [RegisterState; COUNT],
-    /// Place of the return address; `None` while it is in a register.
+    /// Offset of the return address; `None` while it is in a register.
     pub(super) return_address: Option<i32>,
-    /// Place of the caller's frame pointer; `None` while fp still holds it.
+    /// Offset of the caller's frame pointer; `None` while fp still holds it.
     pub(super) saved_fp: Option<i32>,
     /// CFA - sp, if the registers that were compared last are equal.
     if_equal: Option<i32>,
     /// The table by which a jump goes.
     pub(super) table: Option<u32>,
-    /// True right behind a call.
+    /// True right after a call.
     is_behind_call: bool,
-    /// True once sp was moved down right behind a call: that may have been by as much as the callee had popped.
+    /// True once code has moved sp down right after a call. It may only have taken back what the callee popped, so
+    /// CFA - sp is uncertain.
     may_have_popped: bool,
     /// True once an epilogue has begun.
     pub(super) left: bool,
@@ -64,12 +65,13 @@ pub(super) struct FrameState {
     /// True once the caller's frame pointer or the return address has been overwritten with another frame's: by
     /// `longjmp`, or by an exception on its way to its landing pad.
     restored: bool,
-    /// True once code has written through a pointer that it loaded: to a stack, if it goes on to install one.
+    /// True once code has stored through a loaded pointer. If the code then switches stacks, the store was to the new
+    /// stack.
     pub(super) stored: bool,
 }
 
 impl FrameState {
-    /// The frame at the function's first instruction, behind the call.
+    /// The frame at the function's first instruction, right after the call.
     pub(super) fn entered(arch: Arch) -> FrameState {
         let (sp, return_address) = match arch {
             Arch::X86_64 => (8, Some(-8)),
@@ -78,7 +80,7 @@ impl FrameState {
         FrameState::new(arch, Some(sp), None, return_address, None)
     }
 
-    /// A frame of which CFA - sp and CFA - fp are known, and these places.
+    /// A frame with this CFA - sp and CFA - fp, and these offsets.
     fn new(
         arch: Arch,
         sp: Option<i32>,
@@ -197,16 +199,15 @@ impl FrameState {
         self.set(self.arch.return_address() as u8, RegisterState::Unknown);
     }
 
-    /// Forgets that the link register holds the return address, if one does that neither passes arguments nor is
-    /// preserved.
+    /// Forgets that lr holds the return address, if a scratch register (x9 to x17) holds it too.
     pub(super) fn lose_kept_link(&mut self) {
         if self.links().any(|register| (9..18).contains(&register)) {
             self.lose_link();
         }
     }
 
-    /// The rule for this frame: by fp if that points to the caller's, since it does not move, as sp may on ways that
-    /// were not followed; by sp otherwise.
+    /// Returns the rule for this frame. It is based on fp if fp points at the saved fp, as fp does not move. Else it is
+    /// based on sp, which may differ on paths that were not followed, or on fp if sp is unknown.
     pub(super) fn rule(&self) -> Option<Rule> {
         if self.restored {
             return Some(Rule::RestoredContext);
@@ -220,7 +221,7 @@ impl FrameState {
         }
         let (base, cfa) = match (self.fp(), self.sp()) {
             (Some(fp), _) if self.saved_fp == fp.checked_neg() => (Base::Fp, fp),
-            // An epilogue in a piece of code of its own takes down what is not its own.
+            // An outlined epilogue pops what other code pushed, so sp rises above the CFA.
             (_, Some(sp)) if sp < 0 && self.return_address.is_none() => (Base::Sp, 0),
             (_, Some(sp)) => (Base::Sp, sp),
             (Some(fp), None) => (Base::Fp, fp),
@@ -234,7 +235,7 @@ impl FrameState {
         )
     }
 
-    /// The same, by sp where that is known.
+    /// Returns the rule, but never based on fp.
     pub(super) fn rule_by_sp(&self) -> Option<Rule> {
         let mut frame = *self;
         frame.set(self.arch.fp() as u8, RegisterState::Unknown);
@@ -250,8 +251,8 @@ impl FrameState {
                 && self.fp().is_none()
     }
 
-    /// Returns true if a jump through a register is a tail call: it stands behind an epilogue. Arguments that were
-    /// taken off the stack are not an epilogue.
+    /// Returns true if a jump through a register is a tail call: it is after an epilogue. Taking arguments off the stack is
+    /// not an epilogue.
     pub(super) fn is_tail_call(&self) -> bool {
         self.left && self.is_left()
     }
@@ -268,7 +269,7 @@ impl FrameState {
                 }
                 for register in (0..COUNT as u8).filter(|register| i.clobbers >> register & 1 == 1)
                 {
-                    // `or (symbol),%rbp`, where the system that runs wants a mark or none.
+                    // `or (symbol),%rbp` sets the mark. The operand is 0 on systems that want none.
                     let held = match self.get(register) {
                         RegisterState::CallersFp => RegisterState::MarkedFp,
                         _ => RegisterState::Unknown,
@@ -293,7 +294,7 @@ impl FrameState {
                     }
                 }
             }
-            // A loop that moves sp is left once that has come to where it is compared with.
+            // The loop runs until sp equals the value it is compared with. So sp has that value where the loop ends.
             Successor::Branch { to, unless_equal } => {
                 if let Some(below) = equal
                     && unless_equal
@@ -446,7 +447,7 @@ impl FrameState {
                     || register == lr && self.return_address.is_none();
                 RegisterState::Loaded
             } else if register == lr && self.return_address.is_none() {
-                // An epilogue in a piece of code of its own.
+                // An outlined epilogue.
                 RegisterState::Link
             } else {
                 RegisterState::Unknown
@@ -473,14 +474,14 @@ impl FrameState {
         }
     }
 
-    /// The place of an address in the frame.
+    /// Returns the offset of an address from the CFA.
     fn place(&self, address: MemoryOperand) -> Option<i32> {
         let below = self.below(address.base.into())?;
         address.offset.checked_sub(below)
     }
 }
 
-/// A place in words; `None` where it is no multiple of them.
+/// An offset in words; `None` if it is no multiple of a word.
 fn words(place: Option<i32>) -> Option<Option<i16>> {
     Some(match place {
         Some(place) if place % 8 != 0 => return None,

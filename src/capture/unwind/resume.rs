@@ -1,5 +1,5 @@
-//! Leaves a frame to an instruction that is about to run: the one that a signal interrupted, or the target of a jump
-//! that restores another frame's registers.
+//! Unwinds to a saved register context: out of a signal handler, or through a jump that restores another frame's
+//! registers. Its pc is not a return address.
 
 use super::{Walk, end_of};
 use crate::capture::flow;

@@ -1,4 +1,4 @@
-//! The kernel's counters of one thread of this process, read without touching the thread.
+//! Reads one thread's state, CPU times and system call from the kernel, without stopping the thread.
 
 use super::proc_files::{hexadecimal, number, read_open, read_task};
 use super::threads::{Thread, state_in};
@@ -8,8 +8,8 @@ pub use crate::platform::surface::{Blocked, Holder, Waits};
 use crate::platform::verified_fd::VerifiedFd;
 
 /// Reads the state of one thread through descriptors that were opened once: later readings
-/// neither allocate nor look up a path. Where the app has closed them, a reading may be of a file of its own, which
-/// `pread` leaves as it is.
+/// neither allocate nor look up a path. If the app has closed a descriptor, a reading may come from one of the app's
+/// files. `pread` does not move that file's offset.
 #[derive(Debug)]
 pub struct ThreadGauge {
     tid: i32,

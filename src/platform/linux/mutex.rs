@@ -31,8 +31,8 @@ impl Blocked {
     }
 }
 
-/// The owner that a futex's words name, which a thread waits on by this operation for this value:
-/// `None` if it is no wait, `Some(None)` where the words do not say.
+/// Returns the owner that the futex's words name. `None`: the operation is not a wait. `Some(None)`: the words do not name
+/// an owner.
 ///
 /// glibc's `pthread_mutex_t` begins with `__lock`, `__count`, `__owner`, `__nusers`, `__kind`, four
 /// bytes each (`sysdeps/x86/nptl/bits/struct_mutex.h`), and waits by plain FUTEX_WAIT for the word 2

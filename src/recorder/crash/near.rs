@@ -1,14 +1,13 @@
-//! Memory near a crash: what the bytes around the instruction, the fault and the stack pointer were, and
-//! which texts the registers point at.
+//! Records the memory near a crash: the bytes around pc, the fault address and sp, and the texts that registers point at.
 //!
-//! Signal-safe throughout. Every read is checked: what cannot be read is left out.
+//! Signal-safe throughout. Every read is checked: memory that cannot be read is left out.
 
 use crate::capture::Registers;
 use crate::platform::{is_dumpable, memory};
 use crate::recorder::{Recording, ReportBuffers};
 use crate::report::NearMemoryView;
 
-/// Before and behind an instruction or a fault address.
+/// Bytes before an instruction or a fault address, and as many after it.
 const AROUND: u64 = 64;
 /// Below the stack pointer: the red zone of x86_64's and arm64's ABI (System V ABI, AMD64, 3.2.2).
 const RED_ZONE: u64 = 128;

@@ -14,7 +14,7 @@ pub struct AsyncChain {
     pub end: AsyncEnd,
 }
 
-/// A chain as a capture finds it; its callers are among those of all chains of its stack.
+/// A chain as captured. Its callers are a range of `RawChains::callers`, which all chains of the stack share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RawChain {
     /// Index of the frame.

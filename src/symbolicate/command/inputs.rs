@@ -1,5 +1,4 @@
-//! The work of a run: the reports that the arguments name, in batches, one after the other; those in a folder and below
-//! it in order of name, in bounded memory.
+//! Reads the reports that the arguments name, in batches and in bounded memory. Folders are walked in order of name.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -23,9 +22,9 @@ use crate::symbolicate::files::links::GivenFolder;
 use crate::symbolicate::files::owner::descriptor;
 use crate::symbolicate::{Error, import};
 
-/// Reports of a batch,
+/// Most items of a batch.
 const BATCH: usize = 64;
-/// and the size of its files: one file may hold a thousand reports.
+/// Most bytes of a batch's files. One file may hold a thousand reports.
 const BATCH_BYTES: u64 = 1 << 20;
 /// Reports of larger files are read one by one here, rather than all in one piece.
 const LARGE: u64 = 4 << 20;
@@ -68,7 +67,7 @@ pub(super) struct Inputs {
     pub target: Target,
 }
 
-/// Passes batches on; see [`inputs`].
+/// Collects items and passes them on in batches; see [`feed`].
 pub(super) struct Feed<'a> {
     pass: &'a mut dyn FnMut(Vec<Item>) -> bool,
     batch: Vec<Item>,
@@ -79,8 +78,8 @@ pub(super) struct Feed<'a> {
     goes_on: bool,
 }
 
-/// Passes on what the paths name, in order, until `pass` says `false` or one of them is the target: reports in folders in
-/// order of name, and for `-` those that `input` holds.
+/// Passes the inputs on in the order of the paths. Reports in a folder come in order of name. `-` stands for `input`. It
+/// stops when `send_batch` returns false or when a path is the target.
 pub(super) fn feed(inputs: &Inputs, input: &mut dyn Read, pass: &mut dyn FnMut(Vec<Item>) -> bool) {
     let mut feed = Feed {
         pass,
@@ -252,8 +251,8 @@ impl<F: FnMut()> Read for BeforeReading<'_, F> {
     }
 }
 
-/// Names of one folder held at a time. A folder with more of them is read again for each further so
-/// many: a second's work for a million, where their names would take a hundred megabytes.
+/// Names of one folder held at a time. A larger folder is read once per `WINDOW` names. For a million names this takes a
+/// second; all the names would take 100 MB.
 const WINDOW: usize = 1 << 17;
 /// Folders below folders are followed so deep.
 const DEPTH: usize = 64;

@@ -1,4 +1,4 @@
-//! Names with scopes of functions and of their inlined copies, by the code that each has: for the table of a whole file.
+//! A table from address ranges to scoped function names. It covers all functions of one file, inlined copies included.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -16,14 +16,15 @@ use super::scopes::{Entry, ScopedName, ScopedNames};
 pub(crate) struct NamesByCode {
     /// In order of function, then of address.
     all: Vec<(Code, Arc<str>)>,
-    /// Number of ranges of code that may still be added.
+    /// Count of ranges that may still be added.
     left: usize,
 }
 
-/// Fewest bytes of entries for a range of code, on average: lists of ranges may be shared.
+/// The table may hold one range per so many bytes of `.debug_info`. The limit is needed because entries can share a range
+/// list.
 const BYTES_PER_RANGE: usize = 4;
 
-/// Code of a function.
+/// A range of a function's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Code {
     /// Number of functions that it is inlined into.
@@ -48,7 +49,7 @@ impl NamesByCode {
             let offset = header.debug_info_offset();
             if let (Some(offset), Ok(unit)) = (offset, dwarf.unit(header)) {
                 let unit = UnitRef::new(dwarf, &unit);
-                // What is after damage no other reader reaches either.
+                // An error ends the unit. Other readers cannot read past the damage either.
                 let _ = found.read_unit(offset.0, unit, &mut names, &mut known);
             }
         }

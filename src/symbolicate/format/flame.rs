@@ -1,5 +1,5 @@
-//! Stacks merged into a tree of boxes, the outermost frame first. Frames in which programs start and runtimes call are one
-//! box.
+//! Merges stacks into the tree of a flame graph, the outermost frame first. Start-up code, runtimes and recursion are
+//! folded.
 
 use rustc_hash::FxHashMap;
 
@@ -8,9 +8,9 @@ use super::stacks::outermost;
 use crate::symbolicate::blame::{Owner, owner};
 use crate::symbolicate::frame::{Stack, Symbolicated};
 
-/// Boxes on top of each other: browsers nest no deeper than some hundreds.
+/// Most boxes on top of each other: browsers nest no deeper than some hundreds.
 const DEEP: usize = 200;
-/// Frames of a runtime in a row that are one box.
+/// The fewest frames of a runtime in a row that are one box.
 const RUN: usize = 2;
 
 /// Whose code a box is.
@@ -37,13 +37,13 @@ impl BoxKind {
 /// A stack as a picture has it, outermost first.
 pub(super) type NamedStack = Vec<(String, BoxKind)>;
 
-/// Rounds of a recursion that are two boxes or more: those of the first round, and one for the others.
+/// The fewest repeats of a cycle that are folded. The first repeat is shown. One box stands for the others.
 const RECURSION: usize = 3;
-/// Functions of the longest round that is looked for.
+/// Most functions of a cycle.
 const ROUND: usize = 8;
 
-/// Names a stack. Frames of the language and the system with the app's further in are one: its `start-up`, or a `runtime`
-/// that calls the app back.
+/// Names a stack. A run of system frames with app frames further in becomes one box. It is named `start-up` if it is
+/// outermost, else `runtime`.
 pub(super) fn named_stack(of: &Symbolicated, stack: &Stack, style: &Style) -> NamedStack {
     let frames = outermost(of, stack, style);
     let frames: NamedStack = frames
@@ -74,7 +74,7 @@ pub(super) fn named_stack(of: &Symbolicated, stack: &Stack, style: &Style) -> Na
     without_recursion(&named)
 }
 
-/// Puts the further rounds of functions that call themselves or each other into one box: the same for every depth.
+/// Folds recursion: the repeats of a cycle after the first become one box, the same for every depth.
 fn without_recursion(stack: &[(String, BoxKind)]) -> NamedStack {
     let mut boxes = NamedStack::new();
     let mut rest = stack;
@@ -105,7 +105,7 @@ pub(super) struct FlameNode {
     pub kind: Option<BoxKind>,
     pub weight: u64,
     pub below: Vec<FlameNode>,
-    /// Places in `below`, by name.
+    /// Indices in `callees`, by name.
     places: FxHashMap<String, usize>,
 }
 

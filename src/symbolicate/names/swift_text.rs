@@ -1,5 +1,5 @@
-//! Summaries of names that are text in the simplified form, as in reports of other recorders. They have as much of a
-//! mangled name's summary as the text shows.
+//! Parses demangled Swift names, in the simplified form that reports of other recorders have, into summaries. They have as
+//! much of a mangled name's summary as the text shows.
 
 use swift_name::{Role, Summary};
 

@@ -1,4 +1,4 @@
-//! The reports that a page of many shows in whole: one of each group, then others as they come.
+//! Chooses the reports that a page of many shows in whole: one of each group, then others as they come.
 
 use std::cmp::Reverse;
 
@@ -22,8 +22,8 @@ pub(super) struct Examples {
 impl Examples {
     /// Takes a report that its group has counted. The group's example is the report that lasted longest.
     ///
-    /// A group whose example makes room for another's gets one with its next report, if it hurts more by then. So each of
-    /// the groups that hurt users most in the end has one.
+    /// A group may lose its example to a costlier group. It gets an example again with its next report, if it is no longer
+    /// the cheapest. So each of the costliest groups has one in the end.
     pub fn add(&mut self, page: ReportPage, groups: &Groups) {
         let key = page.member.key;
         let has_room = self.of_groups.len() < REPORTS;

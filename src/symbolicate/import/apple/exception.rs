@@ -1,4 +1,4 @@
-//! Why the system ended an app, and if it did: the facts that `.ips` and Apple's texts have alike.
+//! The exception and the termination reason of an Apple report. Both `.ips` and text reports have them.
 
 use crate::report::{Event, EventKind, Value};
 use crate::symbolicate::import::{JsonFields, ReportBuilder, texts_of, values};
