@@ -18,9 +18,9 @@ enum RegisterState {
     /// The same with the mark of an async function, see `unwind/extended.rs`.
     MarkedFp,
     /// The return address, on arm64.
-    Link,
+    Ra,
     /// An address in the stack: the CFA minus this.
-    Below(i32),
+    CfaMinus(i32),
     Number(i32),
     /// A pc-relative address, its lower half.
     Code(u32),
@@ -50,7 +50,7 @@ pub(super) struct FrameState {
     /// Offset of the caller's frame pointer; `None` while fp still holds it.
     pub(super) saved_fp: Option<i32>,
     /// CFA - sp, if the registers that were compared last are equal.
-    if_equal: Option<i32>,
+    sp_if_equal: Option<i32>,
     /// The table by which a jump goes.
     pub(super) table: Option<u32>,
     /// True right after a call.
@@ -59,20 +59,20 @@ pub(super) struct FrameState {
     /// CFA - sp is uncertain.
     may_have_popped: bool,
     /// True once an epilogue has begun.
-    pub(super) left: bool,
+    pub(super) epilogue_begun: bool,
     /// True if the caller's frame pointer was saved with the mark.
     is_marked: bool,
     /// True once the caller's frame pointer or the return address has been overwritten with another frame's: by
     /// `longjmp`, or by an exception on its way to its landing pad.
-    restored: bool,
+    other_context: bool,
     /// True once code has stored through a loaded pointer. If the code then switches stacks, the store was to the new
     /// stack.
-    pub(super) stored: bool,
+    pub(super) stored_through: bool,
 }
 
 impl FrameState {
     /// The frame at the function's first instruction, right after the call.
-    pub(super) fn entered(arch: Arch) -> FrameState {
+    pub(super) fn at_entry(arch: Arch) -> FrameState {
         let (sp, return_address) = match arch {
             Arch::X86_64 => (8, Some(-8)),
             Arch::Arm64 => (0, None),
@@ -93,48 +93,48 @@ impl FrameState {
             registers: [RegisterState::Unknown; COUNT],
             return_address,
             saved_fp,
-            if_equal: None,
+            sp_if_equal: None,
             table: None,
             is_behind_call: false,
             may_have_popped: false,
-            left: false,
+            epilogue_begun: false,
             is_marked: false,
-            restored: false,
-            stored: false,
+            other_context: false,
+            stored_through: false,
         };
         if let Some(sp) = sp {
-            frame.set(arch.sp() as u8, RegisterState::Below(sp));
+            frame.set(arch.sp() as u8, RegisterState::CfaMinus(sp));
         }
         match fp {
-            Some(fp) => frame.set(arch.fp() as u8, RegisterState::Below(fp)),
+            Some(fp) => frame.set(arch.fp() as u8, RegisterState::CfaMinus(fp)),
             None if saved_fp.is_none() => frame.set(arch.fp() as u8, RegisterState::CallersFp),
             None => {}
         }
         if arch == Arch::Arm64 && return_address.is_none() {
-            frame.set(arch.return_address() as u8, RegisterState::Link);
+            frame.set(arch.return_address() as u8, RegisterState::Ra);
         }
         frame
     }
 
     /// The frame that a rule describes, which holds in a function's body.
-    pub(super) fn body(arch: Arch, rule: Rule) -> Option<FrameState> {
+    pub(super) fn from_rule(arch: Arch, rule: Rule) -> Option<FrameState> {
         let Rule::Frame(FrameRule { base, cfa, ra, fp }) = rule else {
             return None;
         };
         let cfa = Some(i32::from(cfa) << 3);
-        let place = |words: Option<i16>| words.map(|words| i32::from(words) << 3);
+        let offset = |words: Option<i16>| words.map(|words| i32::from(words) << 3);
         let (sp, by_fp) = match base {
             Base::Sp => (cfa, None),
             Base::Fp => (None, cfa),
         };
-        Some(FrameState::new(arch, sp, by_fp, place(ra), place(fp)))
+        Some(FrameState::new(arch, sp, by_fp, offset(ra), offset(fp)))
     }
 
     /// arm64: the frame of code that is jumped to with the return address in this register.
-    pub(super) fn entered_by_link(register: u8) -> FrameState {
-        let mut frame = FrameState::entered(Arch::Arm64);
-        frame.lose_link();
-        frame.set(register, RegisterState::Link);
+    pub(super) fn at_entry_with_ra_in(register: u8) -> FrameState {
+        let mut frame = FrameState::at_entry(Arch::Arm64);
+        frame.forget_lr();
+        frame.set(register, RegisterState::Ra);
         frame
     }
 
@@ -149,35 +149,35 @@ impl FrameState {
         }
     }
 
-    fn below(&self, register: usize) -> Option<i32> {
+    fn cfa_minus(&self, register: usize) -> Option<i32> {
         match self.registers.get(register & 31)? {
-            RegisterState::Below(below) => Some(*below),
+            RegisterState::CfaMinus(value) => Some(*value),
             _ => None,
         }
     }
 
     /// CFA - sp.
     pub(super) fn sp(&self) -> Option<i32> {
-        self.below(self.arch.sp())
+        self.cfa_minus(self.arch.sp())
     }
 
     /// CFA - fp, where fp points into this frame.
     pub(super) fn fp(&self) -> Option<i32> {
-        self.below(self.arch.fp())
+        self.cfa_minus(self.arch.fp())
     }
 
     /// arm64's registers other than the link register that hold the return address.
-    fn links(&self) -> impl Iterator<Item = u8> {
+    fn ra_copies(&self) -> impl Iterator<Item = u8> {
         let lr = self.arch.return_address();
         let held = self.registers.iter().zip(0..);
-        held.filter(move |(held, at)| **held == RegisterState::Link && usize::from(*at) != lr)
+        held.filter(move |(held, at)| **held == RegisterState::Ra && usize::from(*at) != lr)
             .map(|(_, at)| at)
     }
 
     /// The mark that the function has set.
     pub(super) fn mark(&self) -> AsyncMark {
         match self.get(self.arch.fp() as u8) {
-            RegisterState::MarkedFp if !self.left => AsyncMark::Set,
+            RegisterState::MarkedFp if !self.epilogue_begun => AsyncMark::Set,
             RegisterState::MarkedFp => AsyncMark::Saved,
             _ if self.is_marked => AsyncMark::Saved,
             _ => AsyncMark::None,
@@ -185,36 +185,36 @@ impl FrameState {
     }
 
     /// Returns true if neither the stack nor the link register has the return address.
-    fn is_link_lost(&self) -> bool {
+    fn is_ra_elsewhere(&self) -> bool {
         let lr = self.arch.return_address() as u8;
-        self.return_address.is_none() && self.get(lr) != RegisterState::Link
+        self.return_address.is_none() && self.get(lr) != RegisterState::Ra
     }
 
     /// Returns true if nothing known has the return address.
     pub(super) fn is_lost(&self) -> bool {
-        self.is_link_lost() && self.links().next().is_none()
+        self.is_ra_elsewhere() && self.ra_copies().next().is_none()
     }
 
-    fn lose_link(&mut self) {
+    fn forget_lr(&mut self) {
         self.set(self.arch.return_address() as u8, RegisterState::Unknown);
     }
 
     /// Forgets that lr holds the return address, if a scratch register (x9 to x17) holds it too.
-    pub(super) fn lose_kept_link(&mut self) {
-        if self.links().any(|register| (9..18).contains(&register)) {
-            self.lose_link();
+    pub(super) fn forget_copied_lr(&mut self) {
+        if self.ra_copies().any(|register| (9..18).contains(&register)) {
+            self.forget_lr();
         }
     }
 
     /// Returns the rule for this frame. It is based on fp if fp points at the saved fp, as fp does not move. Else it is
     /// based on sp, which may differ on paths that were not followed, or on fp if sp is unknown.
     pub(super) fn rule(&self) -> Option<Rule> {
-        if self.restored {
+        if self.other_context {
             return Some(Rule::RestoredContext);
         }
-        if self.is_link_lost() {
+        if self.is_ra_elsewhere() {
             return Some(Rule::LinkIn {
-                register: self.links().next()?,
+                register: self.ra_copies().next()?,
                 cfa: u16::try_from(self.sp()? / 8).ok()?,
                 fp: words(self.saved_fp)?,
             });
@@ -242,11 +242,11 @@ impl FrameState {
         frame.rule()
     }
 
-    /// Returns true if nothing of the frame is left, as at a return.
-    pub(super) fn is_left(&self) -> bool {
-        let entered = FrameState::entered(self.arch);
-        self.restored
-            || (self.sp(), self.return_address) == (entered.sp(), entered.return_address)
+    /// Returns true if the frame is torn down, as at a return.
+    pub(super) fn is_torn_down(&self) -> bool {
+        let at_entry = FrameState::at_entry(self.arch);
+        self.other_context
+            || (self.sp(), self.return_address) == (at_entry.sp(), at_entry.return_address)
                 && self.saved_fp.is_none()
                 && self.fp().is_none()
     }
@@ -254,12 +254,12 @@ impl FrameState {
     /// Returns true if a jump through a register is a tail call: it is after an epilogue. Taking arguments off the stack is
     /// not an epilogue.
     pub(super) fn is_tail_call(&self) -> bool {
-        self.left && self.is_left()
+        self.epilogue_begun && self.is_torn_down()
     }
 
     /// Follows one instruction, which lies at `at`, and returns what runs next, as far as the frame tells.
     pub(super) fn follow(&mut self, i: &Instruction, at: u64) -> Successor {
-        let equal = self.if_equal.take();
+        let equal = self.sp_if_equal.take();
         let is_behind_call = std::mem::take(&mut self.is_behind_call);
         match i.next {
             Successor::FallThrough => {
@@ -277,7 +277,7 @@ impl FrameState {
                     self.set(register, held);
                 }
                 let moved = self.sp().zip(sp);
-                self.left |= moved.is_some_and(|(now, before)| now < before);
+                self.epilogue_begun |= moved.is_some_and(|(now, before)| now < before);
                 self.may_have_popped |=
                     is_behind_call && moved.is_some_and(|(now, before)| now > before);
             }
@@ -287,8 +287,7 @@ impl FrameState {
                 for register in 0..COUNT as u8 {
                     let is_lr = usize::from(register) == self.arch.return_address();
                     if is_lr
-                        || preserved >> register & 1 == 0
-                            && self.get(register) != RegisterState::Link
+                        || preserved >> register & 1 == 0 && self.get(register) != RegisterState::Ra
                     {
                         self.set(register, RegisterState::Unknown);
                     }
@@ -296,11 +295,11 @@ impl FrameState {
             }
             // The loop runs until sp equals the value it is compared with. So sp has that value where the loop ends.
             Successor::Branch { to, unless_equal } => {
-                if let Some(below) = equal
+                if let Some(sp) = equal
                     && unless_equal
                     && to < at
                 {
-                    self.set(self.arch.sp() as u8, RegisterState::Below(below));
+                    self.set(self.arch.sp() as u8, RegisterState::CfaMinus(sp));
                 }
             }
             Successor::Indirect => {
@@ -343,14 +342,14 @@ impl FrameState {
             } => self.store(from, to),
             Op::Compare(a, b) => {
                 let other = if a == sp { b } else { a };
-                self.if_equal = self.below(other.into()).filter(|_| a == sp || b == sp);
+                self.sp_if_equal = self.cfa_minus(other.into()).filter(|_| a == sp || b == sp);
             }
             Op::Store { .. } | Op::Nothing | Op::Other => {}
         }
     }
 
     fn value(&self, value: Written) -> RegisterState {
-        let below = |below: Option<i32>| below.map_or(RegisterState::Unknown, RegisterState::Below);
+        let at = |value: Option<i32>| value.map_or(RegisterState::Unknown, RegisterState::CfaMinus);
         let number = |number: i64| {
             i32::try_from(number).map_or(RegisterState::Unknown, RegisterState::Number)
         };
@@ -359,7 +358,7 @@ impl FrameState {
             Written::PcRelative(to) => RegisterState::Code(to as u32),
             Written::Sum(from, by) => match (self.get(from), i32::try_from(by)) {
                 (held @ RegisterState::Loaded, _) | (held, Ok(0)) => held,
-                (RegisterState::Below(from), Ok(by)) => below(from.checked_sub(by)),
+                (RegisterState::CfaMinus(from), Ok(by)) => at(from.checked_sub(by)),
                 (RegisterState::Number(from), Ok(by)) => {
                     number(i64::from(from).wrapping_add(by.into()))
                 }
@@ -373,12 +372,12 @@ impl FrameState {
             },
             Written::Of(operation, a, b) => match (operation, self.get(a), self.get(b)) {
                 (Operation::Or, RegisterState::CallersFp, _) => RegisterState::MarkedFp,
-                (Operation::Add, RegisterState::Below(from), RegisterState::Number(by))
-                | (Operation::Add, RegisterState::Number(by), RegisterState::Below(from)) => {
-                    below(from.checked_sub(by))
+                (Operation::Add, RegisterState::CfaMinus(from), RegisterState::Number(by))
+                | (Operation::Add, RegisterState::Number(by), RegisterState::CfaMinus(from)) => {
+                    at(from.checked_sub(by))
                 }
-                (Operation::Subtract, RegisterState::Below(from), RegisterState::Number(by)) => {
-                    below(from.checked_add(by))
+                (Operation::Subtract, RegisterState::CfaMinus(from), RegisterState::Number(by)) => {
+                    at(from.checked_add(by))
                 }
                 (Operation::Add, RegisterState::Code(table), _)
                 | (Operation::Add, _, RegisterState::Code(table)) => RegisterState::Table(table),
@@ -394,11 +393,11 @@ impl FrameState {
         if let Written::Sum(from, _) = value
             && from != sp
             && from != fp
-            && !matches!(held, RegisterState::Below(_))
+            && !matches!(held, RegisterState::CfaMinus(_))
         {
             let keeps =
                 self.fp().is_some() || self.saved_fp.is_some() || self.return_address.is_some();
-            self.restored |= !keeps;
+            self.other_context |= !keeps;
         }
     }
 
@@ -411,44 +410,44 @@ impl FrameState {
             let saved = match to {
                 [Some(first), _] if first == fp => self.saved_fp,
                 [_, Some(second)] if second == fp => {
-                    self.saved_fp.and_then(|place| place.checked_sub(8))
+                    self.saved_fp.and_then(|offset| offset.checked_sub(8))
                 }
                 _ => None,
             };
-            if let Some(place) = saved {
-                let below = from.offset.checked_sub(place);
+            if let Some(offset) = saved {
+                let new_sp = from.offset.checked_sub(offset);
                 self.set(
                     sp,
-                    below.map_or(RegisterState::Unknown, RegisterState::Below),
+                    new_sp.map_or(RegisterState::Unknown, RegisterState::CfaMinus),
                 );
             }
         }
-        let place = self.place(from);
+        let first = self.cfa_offset(from);
         let is_elsewhere = from.base != sp
             && from.base != fp
-            && !matches!(self.get(from.base), RegisterState::Below(_));
+            && !matches!(self.get(from.base), RegisterState::CfaMinus(_));
         let fp_is_callers = self.saved_fp.is_none() && self.fp().is_none();
-        for (register, behind) in to.into_iter().zip([0, 8]) {
+        for (register, displacement) in to.into_iter().zip([0, 8]) {
             let Some(register) = register else { continue };
-            let place = place.and_then(|place| place.checked_add(behind));
-            let held = if register == fp && place.is_some() && place == self.saved_fp {
+            let offset = first.and_then(|first| first.checked_add(displacement));
+            let held = if register == fp && offset.is_some() && offset == self.saved_fp {
                 self.saved_fp = None;
-                self.left = true;
+                self.epilogue_begun = true;
                 if self.is_marked {
                     RegisterState::MarkedFp
                 } else {
                     RegisterState::CallersFp
                 }
-            } else if register == lr && place.is_some() && place == self.return_address {
+            } else if register == lr && offset.is_some() && offset == self.return_address {
                 self.return_address = None;
-                RegisterState::Link
+                RegisterState::Ra
             } else if is_elsewhere {
-                self.restored |= register == fp && fp_is_callers
+                self.other_context |= register == fp && fp_is_callers
                     || register == lr && self.return_address.is_none();
                 RegisterState::Loaded
             } else if register == lr && self.return_address.is_none() {
                 // An outlined epilogue.
-                RegisterState::Link
+                RegisterState::Ra
             } else {
                 RegisterState::Unknown
             };
@@ -457,16 +456,16 @@ impl FrameState {
     }
 
     fn store(&mut self, from: [Option<u8>; 2], to: MemoryOperand) {
-        self.stored |= from[0].is_some() && self.get(to.base) == RegisterState::Loaded;
-        let first = self.place(to);
-        for (register, behind) in from.into_iter().zip([0, 8]) {
+        self.stored_through |= from[0].is_some() && self.get(to.base) == RegisterState::Loaded;
+        let first = self.cfa_offset(to);
+        for (register, displacement) in from.into_iter().zip([0, 8]) {
             let Some(register) = register else { continue };
-            let place = first.and_then(|place| place.checked_add(behind));
+            let offset = first.and_then(|first| first.checked_add(displacement));
             let is_fp = usize::from(register) == self.arch.fp();
             match self.get(register) {
-                RegisterState::Link if self.return_address.is_none() => self.return_address = place,
+                RegisterState::Ra if self.return_address.is_none() => self.return_address = offset,
                 held if is_fp && self.saved_fp.is_none() && self.fp().is_none() => {
-                    self.saved_fp = place;
+                    self.saved_fp = offset;
                     self.is_marked = held == RegisterState::MarkedFp;
                 }
                 _ => {}
@@ -475,17 +474,17 @@ impl FrameState {
     }
 
     /// Returns the offset of an address from the CFA.
-    fn place(&self, address: MemoryOperand) -> Option<i32> {
-        let below = self.below(address.base.into())?;
-        address.offset.checked_sub(below)
+    fn cfa_offset(&self, address: MemoryOperand) -> Option<i32> {
+        let cfa_minus = self.cfa_minus(address.base.into())?;
+        address.offset.checked_sub(cfa_minus)
     }
 }
 
 /// An offset in words; `None` if it is no multiple of a word.
-fn words(place: Option<i32>) -> Option<Option<i16>> {
-    Some(match place {
-        Some(place) if place % 8 != 0 => return None,
-        Some(place) => Some(i16::try_from(place / 8).ok()?),
+fn words(offset: Option<i32>) -> Option<Option<i16>> {
+    Some(match offset {
+        Some(offset) if offset % 8 != 0 => return None,
+        Some(offset) => Some(i16::try_from(offset / 8).ok()?),
         None => None,
     })
 }

@@ -99,7 +99,7 @@ pub(crate) fn restores_link_register(code: &[u8]) -> bool {
 /// Returns true if the arm64 code before a function's first instruction runs on into it: then that instruction is a
 /// label within `before`, which ends where `code` begins.
 pub(crate) fn falls_in(before: Code<'_>) -> bool {
-    let mut ignored = FrameState::entered(before.arch);
+    let mut ignored = FrameState::at_entry(before.arch);
     let end = before.range().end;
     let last = end.saturating_sub(PADDING).max(before.start);
     let mut goes_on = false;

@@ -129,7 +129,7 @@ pub(crate) struct Follower {
 
 impl Follower {
     pub(crate) fn new() -> Follower {
-        let none = (0, FrameState::entered(Arch::Arm64));
+        let none = (0, FrameState::at_entry(Arch::Arm64));
         Follower {
             visited: vec![0; REACH / 64].into(),
             branches: vec![none; BRANCHES].into(),
@@ -162,7 +162,7 @@ impl Follower {
         };
         let (resolved, either) = match self.search(code, target, entry) {
             Outcome::Found(frame) => {
-                let lost = frame.stored && body.is_none() && loses_stack(code, pc, frame);
+                let lost = frame.stored_through && body.is_none() && loses_stack(code, pc, frame);
                 let rule = if lost {
                     Rule::RestoredContext
                 } else {
@@ -179,8 +179,8 @@ impl Follower {
         let block = last_block(code, pc)?;
         let frame = match (resolved, body) {
             (Some(frame), _) => frame,
-            (None, Some(rule)) => FrameState::body(code.arch, rule)?,
-            (None, None) => FrameState::entered(code.arch),
+            (None, Some(rule)) => FrameState::from_rule(code.arch, rule)?,
+            (None, None) => FrameState::at_entry(code.arch),
         };
         let from = if either {
             RuleConfidence::Either

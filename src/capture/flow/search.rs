@@ -75,8 +75,8 @@ impl Follower {
         }
         self.too_much = false;
         let entered = match entry {
-            Labelled::LinkIn(register) => FrameState::entered_by_link(register),
-            _ => FrameState::entered(code.arch),
+            Labelled::LinkIn(register) => FrameState::at_entry_with_ra_in(register),
+            _ => FrameState::at_entry(code.arch),
         };
         let search = Search {
             follower: self,
@@ -139,7 +139,7 @@ impl<'c> Search<'_, 'c> {
             self.follower.too_much |= self.code.arch == Arch::X86_64 && is_above_entry;
             // Assembly that keeps the link register elsewhere need not have called on every way here.
             if self.target.body.is_none() {
-                frame.lose_kept_link();
+                frame.forget_copied_lr();
             }
             let behind = at.wrapping_add(length);
             match next {

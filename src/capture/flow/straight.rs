@@ -31,7 +31,7 @@ const AHEAD: usize = 16;
 
 /// Returns true if some instruction moves the stack pointer, reading from first to last.
 pub(crate) fn moves(code: Code<'_>) -> bool {
-    let entered = FrameState::entered(code.arch);
+    let entered = FrameState::at_entry(code.arch);
     let mut at = code.start;
     for _ in 0..REACH {
         let mut frame = entered;
@@ -72,13 +72,13 @@ pub(crate) fn moves_with(
     rule: Rule,
     row: &mut dyn FnMut(u64) -> Option<Rule>,
 ) -> bool {
-    let Some(mut frame) = FrameState::body(code.arch, rule) else {
+    let Some(mut frame) = FrameState::from_rule(code.arch, rule) else {
         return true;
     };
     let mut at = code.start;
     for _ in 0..AHEAD {
         if is_return(code, at) {
-            return frame.sp() == FrameState::entered(code.arch).sp();
+            return frame.sp() == FrameState::at_entry(code.arch).sp();
         }
         let before = frame.sp();
         let Some((length, Successor::FallThrough)) = follow(code, at, &mut frame) else {
@@ -207,8 +207,8 @@ fn is_return(code: Code<'_>, at: u64) -> bool {
 /// The rule at `pc`, where a table's rule holds at `from`, if by then the frame pointer has been
 /// given back.
 pub(crate) fn after_epilogue(code: Code<'_>, from: u64, table: Rule, pc: u64) -> Option<Rule> {
-    let frame = straight(code, FrameState::body(code.arch, table)?, from, pc)?;
-    let given_back = frame.left && frame.fp().is_none() && frame.saved_fp.is_none();
+    let frame = straight(code, FrameState::from_rule(code.arch, table)?, from, pc)?;
+    let given_back = frame.epilogue_begun && frame.fp().is_none() && frame.saved_fp.is_none();
     frame.rule().filter(|_| given_back)
 }
 
