@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::reports::{self, Outbox, PANIC_SETTLES};
-use crate::platform::exit::{self, Leaving};
+use crate::platform::exit::{self, ExitOrUnload};
 use crate::platform::forked::{First, ForkLock, around_forks};
 use crate::recorder::{Helper, LiveRecorder};
 use crate::report::name::Name;
@@ -16,12 +16,12 @@ type Writer = (Arc<LiveRecorder>, Outbox);
 /// `None` for the writer once the monitor is dropped; and the folder of the reports.
 static ON_PANIC: ForkLock<Option<(Option<Writer>, PathBuf)>> = ForkLock::new(None);
 
-/// Once in a process: forks wait for the lock, and [`leaving`] is called when the process exits.
+/// Once in a process: forks wait for the lock, and [`at_exit_or_unload`] is called when the process exits.
 pub(super) fn prepare() {
     around_forks!(ON_PANIC);
     static ONCE: First = First::new();
     if ONCE.is_now() {
-        exit::on_leaving(leaving);
+        exit::on_exit_or_unload(at_exit_or_unload);
     }
 }
 
@@ -59,8 +59,8 @@ pub(super) fn forget_recorder() {
 }
 
 /// The process exits: a panic that escaped from `main` was fatal, as is known only now. Or our library is unloaded.
-fn leaving(leaving: Leaving) {
-    let Leaving::Exits(status) = leaving else {
+fn at_exit_or_unload(event: ExitOrUnload) {
+    let ExitOrUnload::Exits(status) = event else {
         terminate::uninstall();
         #[cfg(target_os = "linux")]
         crate::platform::stop::uninstall();

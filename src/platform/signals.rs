@@ -7,7 +7,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::os::{entry, is_sent, is_without_address, kernel_action, put_default, send_again};
+pub use super::os::set_kernel_default;
+use super::os::{entry, is_sent, is_without_address, kernel_action, send_again};
 use super::{ScarceStack, errno, process_id, set_errno};
 
 /// The highest signal number that a handler can be kept for.
@@ -28,12 +29,12 @@ pub type Handler = fn(i32, *mut libc::siginfo_t, *mut c_void, Option<ScarceStack
 static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Address of the function that the kernel calls.
-fn ours() -> usize {
+fn our_handler() -> usize {
     entry::address()
 }
 
 /// Calls our handler.
-pub(super) fn arrive(
+pub(super) fn dispatch(
     signal: i32,
     info: *mut libc::siginfo_t,
     context: *mut c_void,
@@ -66,8 +67,8 @@ fn install_one(signal: i32) -> io::Result<()> {
     let place = slot(signal).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
     let before = exchange(signal, None)?;
     // Our handler may be there already, because another one has put it back. The action that we kept earlier then stays.
-    let is_kept =
-        before.sa_sigaction == ours() || kept(signal).is_some_and(|kept| is_same(kept, &before));
+    let is_kept = before.sa_sigaction == our_handler()
+        || previous_action(signal).is_some_and(|kept| is_same(kept, &before));
     if !is_kept {
         place.store(Box::into_raw(Box::new(before)), Ordering::Release);
     }
@@ -91,13 +92,13 @@ fn is_same(one: &libc::sigaction, other: &libc::sigaction) -> bool {
 
 /// Puts our handler in place, whatever is there.
 pub fn reinstall(signal: i32) -> io::Result<()> {
-    let before = kept(signal).filter(|before| is_handler(before));
+    let before = previous_action(signal).filter(|before| is_handler(before));
     // A call that the signal interrupts is made again, or fails, as without us.
     let restart = before.map_or(0, |before| before.sa_flags & libc::SA_RESTART);
     // NODEFER: a crash inside our own handler must come to us, not end the process unseen.
     let flags = libc::SA_ONSTACK | libc::SA_NODEFER | restart;
     // Everything that is not a fault waits until the report is written.
-    let mut action = action(ours(), flags, &FAULTS);
+    let mut action = action(our_handler(), flags, &FAULTS);
     // The previous SIGSYS handler runs before we make any system call. So the kernel must set that handler's mask for us.
     if let Some(before) = before
         && signal == libc::SIGSYS
@@ -116,15 +117,15 @@ pub fn is_handler(action: &libc::sigaction) -> bool {
     !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN)
 }
 
-/// An action by a function that takes three arguments: it masks all signals but `open`.
-pub fn action(handler: usize, flags: i32, open: &[i32]) -> libc::sigaction {
+/// An action by a function that takes three arguments: it masks all signals but `unblocked`.
+pub fn action(handler: usize, flags: i32, unblocked: &[i32]) -> libc::sigaction {
     // SAFETY: the structure is zeroed, which is valid for it, and outlives the calls.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler;
         action.sa_flags = libc::SA_SIGINFO | flags;
         libc::sigfillset(&mut action.sa_mask);
-        for &signal in open {
+        for &signal in unblocked {
             libc::sigdelset(&mut action.sa_mask, signal);
         }
         action
@@ -133,7 +134,7 @@ pub fn action(handler: usize, flags: i32, open: &[i32]) -> libc::sigaction {
 
 /// Gives `signal` this action, where there is one, and returns the one before. errno stays.
 pub fn exchange(signal: i32, action: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
-    let kept = errno();
+    let saved_errno = errno();
     let mut before = MaybeUninit::<libc::sigaction>::uninit();
     let action = action.map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the structures outlive the call, which fills in the one before when it returns 0. What handler is put in
@@ -144,7 +145,7 @@ pub fn exchange(signal: i32, action: Option<&libc::sigaction>) -> io::Result<lib
             _ => Err(io::Error::last_os_error()),
         }
     };
-    set_errno(kept);
+    set_errno(saved_errno);
     result
 }
 
@@ -160,13 +161,13 @@ pub const FAULTS: [i32; 7] = [
 ];
 
 /// Faults whose instruction runs again when the handler returns, and raises them again.
-pub const MAY_COME_AGAIN: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+pub const REFAULTING: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
 
 /// Puts back the handler of `signal` before [`install`], or the default action if none was kept.
 /// Calling it again does the same again: several threads may be dying at once, and a child of
 /// `vfork` shares this memory.
 pub fn restore(signal: i32) {
-    match kept(signal) {
+    match previous_action(signal) {
         Some(action) => {
             let _ = exchange(signal, Some(action));
         }
@@ -174,16 +175,11 @@ pub fn restore(signal: i32) {
     }
 }
 
-/// Gives `signal` its default action.
+/// Gives `signal` its default action, through libc. On Linux [`set_kernel_default`] does without libc.
 pub fn set_default(signal: i32) {
     // SAFETY: an all-zero action is SIG_DFL without flags.
     let default = unsafe { std::mem::zeroed() };
     let _ = exchange(signal, Some(&default));
-}
-
-/// As [`set_default`], by the kernel itself where libc may fault.
-pub fn force_default(signal: i32) {
-    put_default(signal);
 }
 
 /// Address of the handler of `signal` as it is now, and its flags; `None` where a sandbox denies the look. As libc has it:
@@ -205,7 +201,7 @@ pub fn restore_if_ours(signals: &[i32]) {
 
 /// Returns the signals whose action is no longer our handler with the flags that it needs.
 pub fn replaced(signals: &[i32]) -> Vec<i32> {
-    let is_ours = |(now, flags)| now == ours() && flags & NEEDED == NEEDED;
+    let is_ours = |(now, flags)| now == our_handler() && flags & NEEDED == NEEDED;
     let is_replaced = |signal: &i32| !action_now(*signal).is_some_and(is_ours);
     signals.iter().copied().filter(is_replaced).collect()
 }
@@ -214,19 +210,21 @@ pub fn replaced(signals: &[i32]) -> Vec<i32> {
 pub const NEEDED: i32 = libc::SA_SIGINFO | libc::SA_ONSTACK;
 
 /// Returns true if our handler is in place without SA_SIGINFO: signal(2) has put back its address alone.
-pub fn lacks_facts(signal: i32) -> bool {
-    kernel_action(signal).is_some_and(|(now, flags)| now == ours() && flags & libc::SA_SIGINFO == 0)
+pub fn lacks_siginfo(signal: i32) -> bool {
+    kernel_action(signal)
+        .is_some_and(|(now, flags)| now == our_handler() && flags & libc::SA_SIGINFO == 0)
 }
 
 /// Returns true if our handler is in place.
 pub fn is_in_place(signal: i32) -> bool {
-    disposition(signal) == Some(ours())
+    disposition(signal) == Some(our_handler())
 }
 
 /// Returns true if another handler than ours, of the app's own, is in place.
 #[cfg(target_vendor = "apple")]
 pub fn is_replaced(signal: i32) -> bool {
-    disposition(signal).is_some_and(|now| ![libc::SIG_DFL, libc::SIG_IGN, ours()].contains(&now))
+    disposition(signal)
+        .is_some_and(|now| ![libc::SIG_DFL, libc::SIG_IGN, our_handler()].contains(&now))
 }
 
 /// Returns true if `signal` has the default action.
@@ -261,14 +259,14 @@ pub enum Previous {
 
 /// The disposition of `signal` before [`install`].
 pub fn previous(signal: i32) -> Previous {
-    match kept(signal).map(|action| action.sa_sigaction) {
+    match previous_action(signal).map(|action| action.sa_sigaction) {
         None | Some(libc::SIG_DFL) => Previous::Default,
         Some(libc::SIG_IGN) => Previous::Ignored,
         Some(_) => Previous::Handler,
     }
 }
 
-fn kept(signal: i32) -> Option<&'static libc::sigaction> {
+fn previous_action(signal: i32) -> Option<&'static libc::sigaction> {
     // SAFETY: null, or what `install` has stored, which is never freed.
     unsafe { slot(signal)?.load(Ordering::Acquire).as_ref() }
 }
@@ -276,7 +274,7 @@ fn kept(signal: i32) -> Option<&'static libc::sigaction> {
 /// Returns true if the kernel would block `signal` while it runs the previous handler of `first`. A blocked fault ends the
 /// process.
 pub fn is_masked_by_previous(first: i32, signal: i32) -> bool {
-    kept(first).is_some_and(|before| {
+    previous_action(first).is_some_and(|before| {
         // SAFETY: the set is a whole one.
         let is_member = unsafe { libc::sigismember(&before.sa_mask, signal) } == 1;
         is_member || first == signal && before.sa_flags & libc::SA_NODEFER == 0
@@ -303,7 +301,7 @@ pub unsafe fn call_previous(
     context: *mut c_void,
     scarce: Option<ScarceStack>,
 ) -> bool {
-    let Some(action) = kept(signal).filter(|action| is_handler(action)) else {
+    let Some(action) = previous_action(signal).filter(|action| is_handler(action)) else {
         return false;
     };
     // One that returns from a fault finds the default action when that comes again.
@@ -315,7 +313,7 @@ pub unsafe fn call_previous(
     // SAFETY: the caller vouches for what arrived.
     unsafe { call_as_kernel(action, signal, info, context, scarce) };
     // SAFETY: the caller vouches for `info`.
-    let dies = is_last && unsafe { comes_again(signal, info) };
+    let dies = is_last && unsafe { refaults_on_return(signal, info) };
     !dies && disposition(signal) == now
 }
 
@@ -331,14 +329,14 @@ pub unsafe fn call_as_kernel(
     context: *mut c_void,
     scarce: Option<ScarceStack>,
 ) {
-    let mut ours = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut saved_mask = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the kernel would call the same function with the same arguments; which of the two
-    // types it has depends on SA_SIGINFO (sigaction(2)). The first call fills in `ours`, the last one puts it back.
+    // types it has depends on SA_SIGINFO (sigaction(2)). The first call fills in `saved_mask`, the last one puts it back.
     unsafe {
         let mask = mask_of(signal, action, context);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &mask, ours.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, &mask, saved_mask.as_mut_ptr());
         call(action, signal, info, context, scarce);
-        libc::pthread_sigmask(libc::SIG_SETMASK, ours.as_ptr(), std::ptr::null_mut());
+        libc::pthread_sigmask(libc::SIG_SETMASK, saved_mask.as_ptr(), std::ptr::null_mut());
     }
 }
 
@@ -347,13 +345,13 @@ pub unsafe fn call_as_kernel(
 ///
 /// # Safety
 /// - As for [`call_previous`].
-pub unsafe fn emulate_call(
+pub unsafe fn call_previous_sigsys(
     signal: i32,
     info: *mut libc::siginfo_t,
     context: *mut c_void,
     scarce: Option<ScarceStack>,
 ) -> bool {
-    let before = kept(signal).filter(|before| is_handler(before));
+    let before = previous_action(signal).filter(|before| is_handler(before));
     // SAFETY: the caller vouches for what arrived.
     before.inspect(|before| unsafe { call(before, signal, info, context, scarce) });
     before.is_some()
@@ -407,9 +405,9 @@ unsafe fn mask_of(signal: i32, action: &libc::sigaction, context: *const c_void)
 ///
 /// # Safety
 /// - `info` is what the kernel gave a handler for `signal`.
-pub unsafe fn comes_again(signal: i32, info: *const libc::siginfo_t) -> bool {
+pub unsafe fn refaults_on_return(signal: i32, info: *const libc::siginfo_t) -> bool {
     // SAFETY: the caller vouches for `info`.
-    MAY_COME_AGAIN.contains(&signal) && !unsafe { is_sent_or_late(signal, info) }
+    REFAULTING.contains(&signal) && !unsafe { is_sent_or_late(signal, info) }
 }
 
 /// # Safety
@@ -450,7 +448,7 @@ pub unsafe fn is_dropped(signal: i32, info: *const libc::siginfo_t) -> bool {
 pub unsafe fn deliver_again(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the caller vouches for both. The rest are plain system calls on this process and thread.
     unsafe {
-        if comes_again(signal, info) {
+        if refaults_on_return(signal, info) {
             return;
         }
         #[cfg(target_os = "linux")]
@@ -503,7 +501,7 @@ pub struct SignalInfo {
 ///
 /// # Safety
 /// - `info` is what the kernel gave a handler for `signal`.
-pub unsafe fn facts(signal: i32, info: *const libc::siginfo_t) -> SignalInfo {
+pub unsafe fn read_siginfo(signal: i32, info: *const libc::siginfo_t) -> SignalInfo {
     // SAFETY: the caller vouches for `info`; which union field is set follows from signal and code,
     // see sigaction(2).
     unsafe {
@@ -526,7 +524,7 @@ pub fn send_to_self(signal: i32) {
 
 /// Blocks all signals but faults, whatever the thread had blocked: the mask with which our handler writes a report. The
 /// kernel restores the thread's own mask when the handler returns.
-pub fn open_faults_alone() {
+pub fn block_all_but_faults() {
     super::os::set_mask(&action(0, 0, &FAULTS).sa_mask);
 }
 
@@ -535,7 +533,7 @@ pub fn open_faults_alone() {
 /// # Safety
 /// - `context` is what the kernel gave the handler that calls this.
 #[cfg(target_os = "linux")]
-pub unsafe fn open_as_before(context: *const c_void) {
+pub unsafe fn set_interrupted_mask(context: *const c_void) {
     let mut mask = action(0, 0, &[]).sa_mask;
     // SAFETY: the caller vouches for the context, whose set has all of the kernel's signals and may have no more memory.
     unsafe {
@@ -574,7 +572,7 @@ mod tests {
             // SAFETY: ignored or default, of a signal that nothing here sends.
             unsafe { libc::signal(libc::SIGURG, action) };
             install(&[libc::SIGURG], ours).unwrap();
-            kept(libc::SIGURG).unwrap()
+            previous_action(libc::SIGURG).unwrap()
         };
         let first = before(libc::SIG_IGN);
         let second = before(libc::SIG_DFL);

@@ -237,7 +237,7 @@ impl Sampler {
 
     /// Reads the thread's state and system call, before it is touched.
     fn observe(&mut self) {
-        let (cpu, delay) = (self.watched.cpu(), self.watched.gauge().delay());
+        let (cpu, delay) = (self.watched.cpu(), self.watched.gauge().run_delay());
         let ran = cpu.saturating_sub(self.cpu);
         let waited = delay.saturating_sub(self.delay);
         self.cpu = cpu;

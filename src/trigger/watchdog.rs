@@ -61,7 +61,7 @@ impl Watchdog {
         let thread = super::spawn("wedjat", 1 << 20, move || {
             let own = ThreadGauge::current();
             known.get_or_init(|| own.tid());
-            let own = SchedulingLag::new(|| own.delay(), clock::monotonic());
+            let own = SchedulingLag::new(|| own.run_delay(), clock::monotonic());
             observer.run(own, watcher);
         })?;
         let tid = *tid.wait();

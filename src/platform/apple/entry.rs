@@ -45,7 +45,7 @@ pub fn is_on_handler_stack(_address: usize) -> bool {
 
 /// Starts the handler of fatal signals.
 extern "C-unwind" fn fatal(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
-    signals::arrive(signal, info, context, None);
+    signals::dispatch(signal, info, context, None);
 }
 
 /// Address of the function that the kernel calls for a signal of ours.

@@ -47,7 +47,7 @@ impl ThreadGauge {
     }
 
     /// Time for which it was ready to run but had no CPU; 0, because the kernel does not report it.
-    pub fn delay(&self) -> u64 {
+    pub fn run_delay(&self) -> u64 {
         0
     }
 

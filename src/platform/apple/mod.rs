@@ -22,7 +22,8 @@ pub mod threads;
 pub mod vitals;
 mod waits;
 
-pub use super::signals::set_default as put_default;
+// By libc: Apple does not keep the numbers of its system calls.
+pub use super::signals::set_default as set_kernel_default;
 
 /// Nothing: the feature `thread-stacks` is about Linux.
 pub fn provide_stacks() {}

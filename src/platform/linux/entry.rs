@@ -123,11 +123,11 @@ unsafe extern "C-unwind" fn dispatch(
             return stop::answer(signal, info, context);
         }
         let is_refusal = signal == libc::SIGSEGV
-            && !signals::lacks_facts(signal)
+            && !signals::lacks_siginfo(signal)
             && super::is_without_address((*info).si_code)
             && stop::refuse();
         if !is_refusal {
-            signals::arrive(signal, info, context, scarce);
+            signals::dispatch(signal, info, context, scarce);
         }
     }
 }

@@ -75,7 +75,7 @@ impl ThreadGauge {
 
     /// Time for which it was ready to run but had no CPU, nanoseconds; 0 if unknown.
     /// Source: `/proc/PID/schedstat`, second field (Documentation/scheduler/sched-stats.rst).
-    pub fn delay(&self) -> u64 {
+    pub fn run_delay(&self) -> u64 {
         let mut buffer = [0; 96];
         let text = self.read(&self.schedstat, "schedstat", &mut buffer);
         let mut words = text.split(|&byte| byte == b' ');

@@ -65,8 +65,8 @@ pub fn kernel_action(signal: i32) -> Option<(usize, i32)> {
     system_call::action(signal).map(|now| (now.handler, now.flags as i32))
 }
 
-/// Gives `signal` its default action.
-pub fn put_default(signal: i32) {
+/// Gives `signal` its default action by a system call, as libc may fault. Signal-safe.
+pub fn set_kernel_default(signal: i32) {
     system_call::set_default(signal);
 }
 

@@ -10,17 +10,17 @@ use crate::platform::surface::{Blocked, Holder, Waits};
 
 /// Classifies the wait of a thread with this state and this `/proc/PID/syscall`. Signal-safe.
 pub(super) fn of(state: Option<u8>, syscall: &[u8]) -> Waits {
-    classify(state, syscall, &is_file, &|at| {
+    classify(state, syscall, &is_on_disk, &|at| {
         matches!(at.holder(), Some(Holder::Known(_)))
     })
 }
 
-/// As [`of`], with `is_file` for whether a descriptor is that of a file, and whether a futex is a lock
+/// As [`of`], with `is_on_disk` for whether a descriptor is that of a file, and whether a futex is a lock
 /// that a thread holds.
 fn classify(
     state: Option<u8>,
     syscall: &[u8],
-    is_file: &dyn Fn(i32) -> bool,
+    is_on_disk: &dyn Fn(i32) -> bool,
     is_held: &dyn Fn(Blocked) -> bool,
 ) -> Waits {
     let at = Blocked::parse(syscall);
@@ -33,10 +33,10 @@ fn classify(
         _ if syscall.starts_with(b"running") => Waits::Nothing,
         _ => match (call, at) {
             (Some(libc::SYS_futex), Some(at)) if is_held(at) => Waits::Lock,
-            (Some(call), Some(at)) if takes_file(call) && is_file(at.arguments[0] as i32) => {
+            (Some(call), Some(at)) if takes_file(call) && is_on_disk(at.arguments[0] as i32) => {
                 Waits::Disk
             }
-            (Some(call), _) if takes_path(call) => Waits::Disk,
+            (Some(call), _) if is_file_call(call) => Waits::Disk,
             _ => Waits::Event,
         },
     }
@@ -77,7 +77,7 @@ fn takes_file(call: libc::c_long) -> bool {
 
 /// Returns true for calls that look a path up or write a file system back, and open nothing: open(2) waits for the
 /// other end of a fifo, too.
-fn takes_path(call: libc::c_long) -> bool {
+fn is_file_call(call: libc::c_long) -> bool {
     #[cfg(target_arch = "x86_64")]
     if [
         libc::SYS_stat,
@@ -119,7 +119,7 @@ fn takes_path(call: libc::c_long) -> bool {
 /// The file system is not queried, as it may be the one that keeps the thread waiting. Signal-safe.
 ///
 /// Source: statx(2), `AT_STATX_DONT_SYNC`; struct statx in include/uapi/linux/stat.h.
-fn is_file(file: i32) -> bool {
+fn is_on_disk(fd: i32) -> bool {
     const MODE: std::ops::Range<usize> = 28..30;
     let errno = super::errno();
     let mut facts = [0u64; 32];
@@ -127,7 +127,7 @@ fn is_file(file: i32) -> bool {
     let known = unsafe {
         libc::syscall(
             libc::SYS_statx,
-            file,
+            fd,
             c"".as_ptr(),
             libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC,
             libc::STATX_TYPE,
@@ -138,7 +138,7 @@ fn is_file(file: i32) -> bool {
     // SAFETY: a C string, and room of the length given.
     let length = unsafe {
         libc::readlink(
-            Path::descriptor(file).as_c_str().as_ptr(),
+            Path::descriptor(fd).as_c_str().as_ptr(),
             target.as_mut_ptr().cast(),
             target.len(),
         )
@@ -320,16 +320,16 @@ mod tests {
         use std::os::fd::AsRawFd;
         let file = |path: &str| std::fs::File::open(path).unwrap();
         for path in ["/proc/self/exe", "/", "/etc/passwd"] {
-            assert!(is_file(file(path).as_raw_fd()), "{path}");
+            assert!(is_on_disk(file(path).as_raw_fd()), "{path}");
         }
         for path in ["/dev/null", "/proc/self/status", "/sys/kernel/notes"] {
             if std::path::Path::new(path).exists() {
-                assert!(!is_file(file(path).as_raw_fd()), "{path}");
+                assert!(!is_on_disk(file(path).as_raw_fd()), "{path}");
             }
         }
         let (pipe, _end) = std::io::pipe().unwrap();
         let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        assert!(!is_file(pipe.as_raw_fd()) && !is_file(socket.as_raw_fd()));
-        assert!(!is_file(-1) && !is_file(1 << 20));
+        assert!(!is_on_disk(pipe.as_raw_fd()) && !is_on_disk(socket.as_raw_fd()));
+        assert!(!is_on_disk(-1) && !is_on_disk(1 << 20));
     }
 }

@@ -87,14 +87,14 @@ pub(super) fn handle(
     unsafe {
         // It belongs to who traps calls, and a call of ours may be trapped too.
         if signals::is_trapped_call(signal, info)
-            && signals::emulate_call(signal, info, frame, scarce)
+            && signals::call_previous_sigsys(signal, info, frame, scarce)
         {
             return;
         }
     }
-    if signals::lacks_facts(signal) {
+    if signals::lacks_siginfo(signal) {
         // SAFETY: as above.
-        return unsafe { come_with_facts(signal, frame) };
+        return unsafe { come_with_siginfo(signal, frame) };
     }
     let marker = 0u8;
     let arrived = DeliveredSignal {
@@ -118,7 +118,7 @@ pub(super) fn handle(
             Next::Previous => arrived.decide(),
             Next::Decided => arrived.die_or_go_on(false),
             Next::Default => {
-                signals::force_default(signal);
+                signals::set_kernel_default(signal);
                 arrived.die_or_go_on(false);
             }
         }
@@ -130,10 +130,10 @@ pub(super) fn handle(
 ///
 /// # Safety
 /// - `frame` is what the kernel gave the handler for the signal.
-unsafe fn come_with_facts(signal: i32, frame: *mut c_void) {
+unsafe fn come_with_siginfo(signal: i32, frame: *mut c_void) {
     let _ = signals::reinstall(signal);
     // SAFETY: the caller vouches for the context.
-    if unsafe { is_sent_without_facts(signal, frame) } {
+    if unsafe { is_sent_without_siginfo(signal, frame) } {
         // It comes once this handler has returned.
         signals::change_mask(libc::SIG_BLOCK, [signal]);
         signals::send_to_self(signal);
@@ -144,7 +144,7 @@ unsafe fn come_with_facts(signal: i32, frame: *mut c_void) {
 ///
 /// # Safety
 /// - `frame` is what the kernel gave the handler for the signal.
-unsafe fn is_sent_without_facts(signal: i32, frame: *mut c_void) -> bool {
+unsafe fn is_sent_without_siginfo(signal: i32, frame: *mut c_void) -> bool {
     #[cfg(target_os = "linux")]
     // SAFETY: the caller vouches for the context.
     let is_sent = unsafe { context::is_at_call(frame.cast()) };
@@ -153,7 +153,7 @@ unsafe fn is_sent_without_facts(signal: i32, frame: *mut c_void) -> bool {
         let _ = frame;
         false
     };
-    is_sent || !signals::MAY_COME_AGAIN.contains(&signal)
+    is_sent || !signals::REFAULTING.contains(&signal)
 }
 
 impl DeliveredSignal {
@@ -170,7 +170,7 @@ impl DeliveredSignal {
         }
         let thread = Thread::current();
         // SAFETY: the caller vouches for info.
-        let facts = unsafe { signals::facts(self.signal, self.info) };
+        let facts = unsafe { signals::read_siginfo(self.signal, self.info) };
         // Whatever the app makes of the signal: these are ours.
         if watch::is_call(&facts, thread) {
             #[cfg(target_os = "linux")]
@@ -264,7 +264,7 @@ impl DeliveredSignal {
                 CrashStage::Dying if is_mine => return Next::Previous,
                 CrashStage::Asking if is_mine && survival::is_in_handler(sp) => {
                     // SAFETY: the caller vouches for info.
-                    let kills = unsafe { signals::comes_again(self.signal, self.info) }
+                    let kills = unsafe { signals::refaults_on_return(self.signal, self.info) }
                         && signals::is_masked_by_previous(STATE.signal(), self.signal);
                     return if kills { Next::Default } else { Next::Previous };
                 }
@@ -301,7 +301,7 @@ impl DeliveredSignal {
         if claimed.is_some() {
             // SAFETY: the caller vouches for info and context, and this thread is writing.
             unsafe {
-                let facts = signals::facts(self.signal, self.info);
+                let facts = signals::read_siginfo(self.signal, self.info);
                 write(thread, facts, Registers::from_context(self.frame), None);
             }
         }
@@ -324,7 +324,7 @@ impl DeliveredSignal {
     #[inline(never)]
     unsafe fn look_until_written(&self) {
         // SAFETY: the caller vouches for the context.
-        unsafe { signals::open_as_before(self.frame) };
+        unsafe { signals::set_interrupted_mask(self.frame) };
         watch::until_written();
     }
 

@@ -34,7 +34,7 @@ impl DeliveredSignal {
                 signals::set_default(self.signal);
             }
             // SAFETY: as above.
-            Previous::Ignored if unsafe { signals::comes_again(self.signal, self.info) } => {
+            Previous::Ignored if unsafe { signals::refaults_on_return(self.signal, self.info) } => {
                 signals::set_default(self.signal);
             }
             Previous::Default | Previous::Ignored => return answered(nested),

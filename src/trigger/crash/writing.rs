@@ -44,7 +44,7 @@ extern "C" fn body(argument: *mut c_void) {
     // SAFETY: `write` passes a pointer to such a pair that outlives this run.
     let (ours, crashed) = unsafe { &*argument.cast::<(&Installed, Crashed)>() };
     stacks::with_stack_for_signals(&ours.salvage, || {
-        signals::open_faults_alone();
+        signals::block_all_but_faults();
         // A thread may be without a thread pointer, and has no errno then.
         let mut kept = None;
         GUARDED.run(&mut || kept = Some(errno()));

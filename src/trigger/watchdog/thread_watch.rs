@@ -58,7 +58,7 @@ impl ThreadWatch {
             due: now,
             boot,
             cpu: watched.cpu(),
-            delay: Some(watched.gauge().delay()),
+            delay: Some(watched.gauge().run_delay()),
             launched: member.is_some(),
             ..Observation::default()
         };
@@ -223,7 +223,7 @@ impl ThreadWatch {
             }
             if self.is_stalled() {
                 // The kernel counts a wait for a CPU when it is over.
-                observation.delay = Some(self.watched.gauge().delay());
+                observation.delay = Some(self.watched.gauge().run_delay());
             }
             return observation;
         }
@@ -241,7 +241,7 @@ impl ThreadWatch {
             return observation;
         }
         let watched = self.watched.gauge();
-        observation.delay = Some(watched.delay());
+        observation.delay = Some(watched.run_delay());
         let state = watched.state();
         observation.sleeps = state.map(|state| state != b'R');
         if self.watched.has_ended(state) {
