@@ -227,7 +227,7 @@ fn circles(parts: usize, is_counted: impl Fn(&Module) -> bool) -> (Vec<String>, 
 /// Ceilings of code, in lines without tests, comments and blank lines. A change may lower one, and never raises one.
 const CEILINGS: &[(&str, usize)] = &[
     ("bin", 3),
-    ("capture", 7534),
+    ("capture", 7533),
     ("context", 918),
     ("ffi", 876),
     ("functions", 443),

@@ -320,11 +320,11 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
 fn raw_chains(tasks: &[AsyncChain]) -> (Vec<RawChain>, Vec<u64>) {
     let mut callers = Vec::new();
     let mut raw = |chain: &AsyncChain| {
-        let from = callers.len() as u32;
+        let first_caller = callers.len() as u32;
         callers.extend(&chain.callers);
         RawChain {
             frame: u32::try_from(chain.frame).unwrap_or(u32::MAX),
-            from,
+            first_caller,
             count: chain.callers.len() as u32,
             end: chain.end,
         }

@@ -11,7 +11,7 @@ mod symbols;
 
 pub use image::{ImageFile, ObjectFacts, code, has_dwarf};
 #[cfg(feature = "symbolicate")]
-pub use symbol::{MOST_SYMBOLS, Symbol, tables};
+pub use symbol::{MOST_SYMBOLS, Symbol, all_symbols};
 #[cfg(feature = "symbolicate")]
 pub use symbols::Named;
 pub use symbols::Symbols;

@@ -56,7 +56,7 @@ impl Symbol {
 }
 
 /// All symbols, each with the number of its table.
-pub fn tables<'file, 'data: 'file, F: ImageFile<'data>>(
+pub fn all_symbols<'file, 'data: 'file, F: ImageFile<'data>>(
     file: &'file F,
 ) -> impl Iterator<Item = (u8, F::Symbol<'file>)> {
     let first = file.symbols().map(|symbol| (0, symbol));

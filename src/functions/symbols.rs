@@ -4,7 +4,7 @@ use object::ObjectSymbol;
 
 use super::claims::{Segment, claims_elf, claims_mach_o, lay_out};
 use super::image::{ImageFile, ObjectFacts};
-use super::symbol::{Symbol, tables};
+use super::symbol::{Symbol, all_symbols};
 
 /// The functions of a symbol table.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl<B: AsRef<[u8]>> Symbols<B> {
     ) -> Symbols<B> {
         let mut symbols: Vec<Symbol> = Vec::new();
         let mut whole = object.has_dwarf;
-        for (table, symbol) in tables(file) {
+        for (table, symbol) in all_symbols(file) {
             if !symbol.is_definition() || object.code_end(symbol.address()).is_none() {
                 continue;
             }

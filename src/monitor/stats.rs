@@ -56,7 +56,7 @@ impl Stats {
             frames: FRAMES.count(),
             stalls: counters.stalls.load(Ordering::Relaxed),
             stalled: counters.stalled_now.load(Ordering::Relaxed) != 0,
-            stalled_time: time(counters.stalled.load(Ordering::Relaxed)),
+            stalled_time: time(counters.stalled_nanos.load(Ordering::Relaxed)),
             longest: time(counters.longest.load(Ordering::Relaxed)),
             reports: counters.reports.load(Ordering::Relaxed),
             bytes: counters.bytes.load(Ordering::Relaxed),

@@ -56,7 +56,7 @@ pub(crate) fn trace_report(_path: &std::path::Path) {}
 /// The process' own.
 pub(crate) static COUNTERS: Counters = Counters {
     stalls: AtomicU64::new(0),
-    stalled: AtomicU64::new(0),
+    stalled_nanos: AtomicU64::new(0),
     longest: AtomicU64::new(0),
     stalled_now: AtomicU64::new(0),
     reports: AtomicU64::new(0),
@@ -69,7 +69,7 @@ pub(crate) static COUNTERS: Counters = Counters {
 pub(crate) struct Counters {
     pub stalls: AtomicU64,
     /// Nanoseconds.
-    pub stalled: AtomicU64,
+    pub stalled_nanos: AtomicU64,
     pub longest: AtomicU64,
     /// Count of the threads in a stall.
     pub stalled_now: AtomicU64,
@@ -83,7 +83,7 @@ impl Counters {
     pub fn reset(&self) {
         for counter in [
             &self.stalls,
-            &self.stalled,
+            &self.stalled_nanos,
             &self.longest,
             &self.stalled_now,
             &self.reports,
@@ -102,7 +102,7 @@ impl Counters {
 
     /// It is over, after so many nanoseconds.
     pub fn ends(&self, lasted: u64) {
-        self.stalled.fetch_add(lasted, Ordering::Relaxed);
+        self.stalled_nanos.fetch_add(lasted, Ordering::Relaxed);
         self.longest.fetch_max(lasted, Ordering::Relaxed);
         // Only the watchdog's thread counts.
         let now = self.stalled_now.load(Ordering::Relaxed);

@@ -81,7 +81,7 @@ pub fn reports(directory: impl AsRef<Path>) -> io::Result<Vec<StoredReport>> {
         return Ok(Vec::new());
     };
     unfinished::close(&folder, &list(&folder)?, Budget::all());
-    let mut found = tidy::hold(directory, || {
+    let mut found = tidy::list_and_pin(directory, || {
         let mut names = list(&folder)?;
         let is_report = |name: &str| name.ends_with(".wedjat") || ending(name) == Some(PARTIAL);
         names.retain(|name| is_report(name) && folder.own_length(name).is_some());

@@ -29,7 +29,7 @@ pub(super) struct Listing {
 impl Drop for Listing {
     fn drop(&mut self) {
         if self.spared.load(Ordering::Relaxed)
-            && let Some(again) = AGAIN.get()
+            && let Some(again) = REQUEST_TIDY.get()
         {
             again();
         }
@@ -37,12 +37,12 @@ impl Drop for Listing {
 }
 
 /// Requests that the folder is tidied up once more.
-static AGAIN: OnceLock<fn()> = OnceLock::new();
+static REQUEST_TIDY: OnceLock<fn()> = OnceLock::new();
 
 static LISTINGS: ForkLock<Vec<Weak<Listing>>> = ForkLock::new(Vec::new());
 
 /// Calls `listed` and returns its reports, in order. None of them is removed while any of the results is alive.
-pub(super) fn hold(
+pub(super) fn list_and_pin(
     directory: &Path,
     listed: impl FnOnce() -> io::Result<Vec<String>>,
 ) -> io::Result<Vec<StoredReport>> {
@@ -109,7 +109,7 @@ impl Tidying {
     /// limits. The newest one always stays. `again` is called, on any thread, once the app no longer holds
     /// reports that should have been removed.
     pub fn begin(folder: Arc<Folder>, limits: Limits, again: fn()) -> io::Result<Tidying> {
-        AGAIN.get_or_init(|| again);
+        REQUEST_TIDY.get_or_init(|| again);
         let directory = folder.directory();
         unfinished::close(directory, &list(directory)?, Budget::all());
         let (mut reports, mut oversized) = (Vec::new(), 0);
@@ -128,9 +128,9 @@ impl Tidying {
         let (mut count, mut doomed) = (reports.len(), Vec::new());
         // Reports from the future, of a clock that was ahead, are of unknown age: they go first.
         let now = last_of(clock::realtime());
-        let ahead = reports.partition_point(|(name, _)| name.as_str() < now.as_str());
-        let (past, ahead) = reports.split_at(ahead);
-        for (name, size) in ahead.iter().chain(past) {
+        let first_future = reports.partition_point(|(name, _)| name.as_str() < now.as_str());
+        let (past, future) = reports.split_at(first_future);
+        for (name, size) in future.iter().chain(past) {
             if count <= 1 || (count <= limits.reports && bytes <= limits.bytes) {
                 break;
             }

@@ -48,7 +48,7 @@ impl KeptChains {
                 .for_each(|(to, from)| *to = *from);
             *slot = RawChain {
                 frame: frame as u32,
-                from: used as u32,
+                first_caller: used as u32,
                 count: count as u32,
                 end: if count < callers.len() {
                     AsyncEnd::Limit
@@ -90,9 +90,9 @@ mod tests {
 
     #[test]
     fn what_there_is_no_room_for_is_cut_and_still_the_same() {
-        let chain = |frame, from, count| RawChain {
+        let chain = |frame, first_caller, count| RawChain {
             frame,
-            from,
+            first_caller,
             count,
             end: AsyncEnd::Root,
         };

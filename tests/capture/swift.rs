@@ -81,7 +81,8 @@ impl Library {
             panic!("{:?}", captured.tasks.chains);
         };
         assert_eq!((chain.frame, chain.end), (ours[1].0, AsyncEnd::Root));
-        let callers = &captured.tasks.callers[chain.from as usize..][..chain.count as usize];
+        let callers =
+            &captured.tasks.callers[chain.first_caller as usize..][..chain.count as usize];
         let names: Vec<_> = callers.iter().map(|at| self.function(*at)).collect();
         let wanted = [REFRESH[visit], OPEN, "task_ends"];
         assert_eq!(names, wanted.map(Some));

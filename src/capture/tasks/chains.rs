@@ -132,7 +132,7 @@ impl FoundTasks {
             if let Some(chain) = self.chains.get_mut(index) {
                 *chain = RawChain {
                     frame,
-                    from: used as u32,
+                    first_caller: used as u32,
                     count: code as u32,
                     end,
                 };

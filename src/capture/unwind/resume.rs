@@ -77,18 +77,18 @@ impl Walk<'_, dyn Memory + '_> {
             .map(|bytes| sp.wrapping_add(bytes))
         {
             // uc_link, uc_mcsize, uc_mcontext
-            let states = word(at.wrapping_add(48))?;
-            if (56..DISTANCE).contains(&states.wrapping_sub(at))
+            let mcontext = word(at.wrapping_add(48))?;
+            if (56..DISTANCE).contains(&mcontext.wrapping_sub(at))
                 && SIZES.contains(&word(at.wrapping_add(40))?)
                 && word(at.wrapping_add(32))? == 0
             {
-                context = Some(states.wrapping_add(16));
+                context = Some(mcontext.wrapping_add(16));
                 break;
             }
         }
-        let state = context.ok_or(WalkEnd::NoUnwindInfo)?;
+        let thread_state = context.ok_or(WalkEnd::NoUnwindInfo)?;
         let mut registers = Registers::new(arch);
-        let mut read = |index: u64| word(state.wrapping_add(index.wrapping_mul(8)));
+        let mut read = |index: u64| word(thread_state.wrapping_add(index.wrapping_mul(8)));
         match arch {
             Arch::X86_64 => {
                 for (number, index) in NUMBERS.into_iter().zip(0u64..) {

@@ -29,11 +29,11 @@ pub(super) fn write(
             const { 2 * AROUND as usize },
         )
     };
-    let below = (registers.sp().saturating_sub(RED_ZONE), STACK);
+    let stack_window = (registers.sp().saturating_sub(RED_ZONE), STACK);
     let places = [
         ("pc", Some(around(registers.pc()))),
         ("address", address.map(around)),
-        ("stack", Some(below)),
+        ("stack", Some(stack_window)),
     ];
     let mut one = |of: &str, at, bytes: &[u8], text: Option<&str>| {
         let view = NearMemoryView {

@@ -33,15 +33,17 @@ macro_rules! section {
     (@ $owned:ty) => { $owned };
 }
 
+mod async_chain;
 mod event;
 mod frame;
 mod head;
 mod image;
 mod stack;
 mod state;
-mod tasks;
 mod value;
 
+pub(crate) use async_chain::Chains;
+pub use async_chain::{AsyncChain, AsyncEnd, RawChain, RawChains};
 pub use event::{
     Event, EventKind, EventView, Signal, SignalView, Thresholds, ThresholdsView, Watched,
     WatchedView,
@@ -57,8 +59,6 @@ pub use state::{
     AppContext, AppContextView, Capture, CaptureView, Cpu, CpuView, End, EndView, Loss, LossView,
     MemoryUse, MemoryUseView, StallEnd, StallEndView, Vitals, VitalsView,
 };
-pub(crate) use tasks::Chains;
-pub use tasks::{AsyncChain, AsyncEnd, RawChain, RawChains};
 pub use value::{Extra, Value, ValueView};
 
 use serde::{Deserialize, Serialize};

@@ -68,47 +68,47 @@ pub(super) struct Inputs {
 }
 
 /// Collects items and passes them on in batches; see [`feed`].
-pub(super) struct Feed<'a> {
-    pass: &'a mut dyn FnMut(Vec<Item>) -> bool,
+pub(super) struct BatchReader<'a> {
+    send: &'a mut dyn FnMut(Vec<Item>) -> bool,
     batch: Vec<Item>,
     /// Size of the batch's files.
     bytes: u64,
     inputs: &'a Inputs,
     /// True while more is wanted.
-    goes_on: bool,
+    wants_more: bool,
 }
 
 /// Passes the inputs on in the order of the paths. Reports in a folder come in order of name. `-` stands for `input`. It
-/// stops when `send_batch` returns false or when a path is the target.
-pub(super) fn feed(inputs: &Inputs, input: &mut dyn Read, pass: &mut dyn FnMut(Vec<Item>) -> bool) {
-    let mut feed = Feed {
-        pass,
+/// stops when `send` returns false or when a path is the target.
+pub(super) fn feed(inputs: &Inputs, input: &mut dyn Read, send: &mut dyn FnMut(Vec<Item>) -> bool) {
+    let mut reader = BatchReader {
+        send,
         batch: Vec::new(),
         bytes: 0,
         inputs,
-        goes_on: true,
+        wants_more: true,
     };
     for path in &inputs.paths {
-        let goes_on = if path == Path::new("-") {
-            feed.named_stream(STDIN, input)
+        let wants_more = if path == Path::new("-") {
+            reader.maybe_compressed(STDIN, input)
         } else if let Some(descriptor) = descriptor(path) {
-            feed.descriptor(path, descriptor, input)
+            reader.descriptor(path, descriptor, input)
         } else if path.is_dir() {
-            feed.folder(path)
+            reader.folder(path)
         } else if let Err(error @ Error::Io { .. }) = SharedBytes::read(path, 0) {
             // It cannot be opened.
-            feed.message(Message::Unopened(error.to_string()))
+            reader.message(Message::Unopened(error.to_string()))
         } else {
-            feed.file(path.clone())
+            reader.file(path.clone())
         };
-        if !goes_on {
+        if !wants_more {
             return;
         }
     }
-    feed.flush();
+    reader.flush();
 }
 
-impl Feed<'_> {
+impl BatchReader<'_> {
     fn item(&mut self, item: Item) -> bool {
         self.batch.push(item);
         (self.batch.len() < BATCH && self.bytes < BATCH_BYTES) || self.flush()
@@ -126,18 +126,18 @@ impl Feed<'_> {
     fn flush(&mut self) -> bool {
         self.bytes = 0;
         if !self.batch.is_empty() {
-            self.goes_on = self.goes_on && (self.pass)(std::mem::take(&mut self.batch));
+            self.wants_more = self.wants_more && (self.send)(std::mem::take(&mut self.batch));
         }
-        self.goes_on
+        self.wants_more
     }
 
     fn folder(&mut self, folder: &Path) -> bool {
-        let (mut goes_on, mut any) = (true, false);
+        let (mut wants_more, mut any) = (true, false);
         let given = (!self.inputs.follow_links).then(|| GivenFolder::new(folder));
         let mut found = |path| {
             any = true;
-            goes_on = self.file(path);
-            goes_on
+            wants_more = self.file(path);
+            wants_more
         };
         let mut walk = ReportWalk {
             window: WINDOW,
@@ -147,27 +147,27 @@ impl Feed<'_> {
         };
         let walked = walk.folder(folder, 0).map(|_| ());
         let links_out = walk.links_out;
-        if goes_on && links_out > 0 {
-            goes_on = self.message(Message::Warning(super::links_out(folder, links_out)));
+        if wants_more && links_out > 0 {
+            wants_more = self.message(Message::Warning(super::links_out(folder, links_out)));
         }
-        if goes_on && let Err(error) = walked {
-            goes_on = self.message(Message::Unreadable(error));
+        if wants_more && let Err(error) = walked {
+            wants_more = self.message(Message::Unreadable(error));
             any = true;
         }
-        if goes_on && !any {
-            goes_on = self.message(Message::Warning(format!(
+        if wants_more && !any {
+            wants_more = self.message(Message::Warning(format!(
                 "{}: no reports (*.wedjat, *.partial, *.ips, *.crash, *.hang, *.spin, *.envelope, or *.json of a known layout; or those with .gz or .zst) in it",
                 folder.display()
             )));
         }
-        goes_on
+        wants_more
     }
 
     fn file(&mut self, path: PathBuf) -> bool {
         if self.inputs.target.is(&path) {
             self.message(Message::Refused(refusal(&path.display().to_string())));
             self.flush();
-            self.goes_on = false;
+            self.wants_more = false;
             return false;
         }
         let meta = std::fs::metadata(&path).ok().filter(|meta| meta.is_file());
@@ -177,7 +177,7 @@ impl Feed<'_> {
             return self.item(Item::File(path));
         }
         match File::open(&path) {
-            Ok(mut file) => self.named_stream(&path.display().to_string(), &mut file),
+            Ok(mut file) => self.maybe_compressed(&path.display().to_string(), &mut file),
             Err(_) => self.item(Item::File(path)), // which says why
         }
     }
@@ -189,28 +189,28 @@ impl Feed<'_> {
             return self.file(path.to_owned());
         }
         if number == 0 {
-            return self.named_stream(STDIN, input);
+            return self.maybe_compressed(STDIN, input);
         }
         match File::open(path) {
-            Ok(mut file) => self.named_stream(&path.display().to_string(), &mut file),
+            Ok(mut file) => self.maybe_compressed(&path.display().to_string(), &mut file),
             Err(error) => self.error(&path.display().to_string(), &error),
         }
     }
 
-    /// Reports, as they are or packed.
-    fn named_stream(&mut self, origin: &str, input: &mut dyn Read) -> bool {
+    /// Reads reports, compressed or not.
+    fn maybe_compressed(&mut self, origin: &str, input: &mut dyn Read) -> bool {
         let (packing, mut input) = match unpack::peek(input) {
             Ok(peeked) => peeked,
             Err(error) => return self.error(origin, &error),
         };
         match packing {
-            Some(packing) => self.plain_stream(origin, &mut unpack::reader(packing, input)),
-            None => self.plain_stream(origin, &mut input),
+            Some(packing) => self.uncompressed(origin, &mut unpack::reader(packing, input)),
+            None => self.uncompressed(origin, &mut input),
         }
     }
 
     /// Reports of our own are passed on as they come; the layout of others is known once they are whole.
-    fn plain_stream(&mut self, origin: &str, input: &mut dyn Read) -> bool {
+    fn uncompressed(&mut self, origin: &str, input: &mut dyn Read) -> bool {
         let origin: Arc<str> = origin.into();
         let mut bytes = Vec::new();
         if let Err(error) = (&mut *input).take(1).read_to_end(&mut bytes) {
@@ -230,12 +230,12 @@ impl Feed<'_> {
     }
 
     fn readings(&mut self, origin: &Arc<str>, input: &mut dyn Read) -> bool {
-        let feed = RefCell::new(self);
+        let this = RefCell::new(self);
         let input = BeforeReading(input, || {
-            feed.borrow_mut().flush();
+            this.borrow_mut().flush();
         });
         ReportReader::new(input).all(|reading| {
-            feed.borrow_mut()
+            this.borrow_mut()
                 .item(Item::Read(origin.clone(), Box::new(reading)))
         })
     }
@@ -283,7 +283,7 @@ impl ReportWalk<'_> {
             let is_full = names.len() == self.window;
             for (name, is_folder) in &names {
                 let path = folder.join(name);
-                let goes_on = if !is_folder {
+                let wants_more = if !is_folder {
                     self.file(path)
                 } else if depth < DEPTH {
                     // A folder that can't be read does not keep those behind it from being read.
@@ -299,7 +299,7 @@ impl ReportWalk<'_> {
                     wrong.get_or_insert(deeper);
                     true
                 };
-                if !goes_on {
+                if !wants_more {
                     return Ok(false);
                 }
             }

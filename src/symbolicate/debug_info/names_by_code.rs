@@ -15,9 +15,9 @@ use super::scopes::{Entry, ScopedName, ScopedNames};
 #[derive(Default)]
 pub(crate) struct NamesByCode {
     /// In order of function, then of address.
-    all: Vec<(Code, Arc<str>)>,
+    all: Vec<(FunctionRange, Arc<str>)>,
     /// Count of ranges that may still be added.
-    left: usize,
+    range_budget: usize,
 }
 
 /// The table may hold one range per so many bytes of `.debug_info`. The limit is needed because entries can share a range
@@ -26,11 +26,11 @@ const BYTES_PER_RANGE: usize = 4;
 
 /// A range of a function's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Code {
+struct FunctionRange {
     /// Number of functions that it is inlined into.
     depth: u32,
-    /// Hash of the plain name.
-    plain: u64,
+    /// Hash of the name without scopes.
+    name_hash: u64,
     begin: u64,
     end: u64,
 }
@@ -41,7 +41,7 @@ impl NamesByCode {
         let mut names = ScopedNames::new(dwarf.clone());
         let mut found = NamesByCode {
             all: Vec::new(),
-            left: dwarf.debug_info.reader().len() / BYTES_PER_RANGE,
+            range_budget: dwarf.debug_info.reader().len() / BYTES_PER_RANGE,
         };
         let mut known = FxHashMap::default();
         let mut headers = dwarf.units();
@@ -62,13 +62,13 @@ impl NamesByCode {
         if self.all.is_empty() {
             return None;
         }
-        let plain = hash(plain);
-        let key = |code: &Code| (code.depth, code.plain, code.begin);
+        let name_hash = hash(plain);
+        let key = |code: &FunctionRange| (code.depth, code.name_hash, code.begin);
         let after = self
             .all
-            .partition_point(|(code, _)| key(code) <= (depth, plain, address));
+            .partition_point(|(code, _)| key(code) <= (depth, name_hash, address));
         let (code, name) = self.all.get(after.checked_sub(1)?)?;
-        let is_it = (code.depth, code.plain) == (depth, plain) && address < code.end;
+        let is_it = (code.depth, code.name_hash) == (depth, name_hash) && address < code.end;
         is_it.then_some(&**name)
     }
 
@@ -138,16 +138,16 @@ impl NamesByCode {
         depth: u32,
         name: &ScopedName,
     ) -> gimli::Result<()> {
-        let plain = hash(&name.plain);
+        let name_hash = hash(&name.plain);
         let mut ranges = unit.die_ranges(&unit.entry(at)?)?;
         while let Some(range) = ranges.next()? {
-            let Some(left) = self.left.checked_sub(1) else {
+            let Some(left) = self.range_budget.checked_sub(1) else {
                 break;
             };
-            self.left = left;
-            let code = Code {
+            self.range_budget = left;
+            let code = FunctionRange {
                 depth,
-                plain,
+                name_hash,
                 begin: range.begin,
                 end: range.end,
             };

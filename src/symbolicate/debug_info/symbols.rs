@@ -3,7 +3,7 @@
 use object::{Object, ObjectSymbol};
 
 pub(crate) use crate::functions::Named;
-use crate::functions::{self, Symbol, tables};
+use crate::functions::{self, Symbol, all_symbols};
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::object_file::ObjectFile;
 
@@ -35,7 +35,7 @@ pub(crate) fn read_near(object: &ObjectFile, address: u64) -> Option<ObjectSymbo
     let limit = object.code_end(address)?;
     let mut near: Vec<(u64, object::SymbolIndex)> = Vec::with_capacity(2 * NEAREST);
     let mut cut = false;
-    for (_, symbol) in tables(&file) {
+    for (_, symbol) in all_symbols(&file) {
         let at = symbol.address();
         if !symbol.is_definition() || at > address || object.code_end(at) != Some(limit) {
             continue;
@@ -69,7 +69,7 @@ pub(crate) fn read_near(object: &ObjectFile, address: u64) -> Option<ObjectSymbo
 /// with it or later; `None` if no function does, or something without a size may be another function.
 fn read_sized(object: &ObjectFile, file: &object::File<'_>, address: u64) -> Option<ObjectSymbols> {
     let all = || {
-        tables(file)
+        all_symbols(file)
             .map(|(_, symbol)| symbol)
             .filter(|symbol| symbol.address() <= address && symbol.is_definition())
     };

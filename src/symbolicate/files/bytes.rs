@@ -62,8 +62,8 @@ impl SharedBytes {
         let meta = file.metadata().map_err(|e| Error::io(path, e))?;
         let time = |seconds: i64, rest: i64| seconds.wrapping_mul(1_000_000_000) + rest;
         let changed = time(meta.mtime(), meta.mtime_nsec());
-        let touched = time(meta.ctime(), meta.ctime_nsec());
-        let times = [changed, touched].map(i64::cast_unsigned);
+        let status_changed = time(meta.ctime(), meta.ctime_nsec());
+        let times = [changed, status_changed].map(i64::cast_unsigned);
         let stamp = [meta.dev(), meta.ino(), meta.size(), times[0], times[1]];
         Ok(SharedBytes {
             owner: Backing::Mapped(Arc::new(Mapped { map, stamp })),
@@ -105,11 +105,11 @@ impl SharedBytes {
     /// Tells the system that what was read of a mapped file need not stay in memory: what is read again
     /// comes back from its cache. Bounds what a process holds of a large file; never changes an answer.
     pub(crate) fn drop_resident_pages(&self) {
-        self.let_go_of(0..self.range.len());
+        self.drop_pages_of(0..self.range.len());
     }
 
     /// The same for a part of them; it may reach past their end.
-    pub(crate) fn let_go_of(&self, part: Range<usize>) {
+    pub(crate) fn drop_pages_of(&self, part: Range<usize>) {
         if let Backing::Mapped(mapped) = &self.owner {
             let start = self.range.start.saturating_add(part.start);
             let end = self.range.start.saturating_add(part.end);

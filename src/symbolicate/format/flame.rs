@@ -9,9 +9,9 @@ use crate::symbolicate::blame::{Owner, owner};
 use crate::symbolicate::frame::{Stack, Symbolicated};
 
 /// Most boxes on top of each other: browsers nest no deeper than some hundreds.
-const DEEP: usize = 200;
+const MAX_DEPTH: usize = 200;
 /// The fewest frames of a runtime in a row that are one box.
-const RUN: usize = 2;
+const MIN_RUNTIME: usize = 2;
 
 /// Whose code a box is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +38,9 @@ impl BoxKind {
 pub(super) type NamedStack = Vec<(String, BoxKind)>;
 
 /// The fewest repeats of a cycle that are folded. The first repeat is shown. One box stands for the others.
-const RECURSION: usize = 3;
+const MIN_REPEATS: usize = 3;
 /// Most functions of a cycle.
-const ROUND: usize = 8;
+const MAX_CYCLE: usize = 8;
 
 /// Names a stack. A run of system frames with app frames further in becomes one box. It is named `start-up` if it is
 /// outermost, else `runtime`.
@@ -63,7 +63,7 @@ pub(super) fn named_stack(of: &Symbolicated, stack: &Stack, style: &Style) -> Na
         let same = rest.iter().take_while(|(_, other)| other == kind).count();
         let (run, behind) = rest.split_at(same);
         let at = frames.len() - rest.len();
-        let is_runtime = *kind == BoxKind::System && run.len() >= RUN && last > Some(at);
+        let is_runtime = *kind == BoxKind::System && run.len() >= MIN_RUNTIME && last > Some(at);
         match (is_runtime, at) {
             (true, 0) => named.push(("start-up".to_owned(), *kind)),
             (true, _) => named.push(("runtime".to_owned(), *kind)),
@@ -83,8 +83,8 @@ fn without_recursion(stack: &[(String, BoxKind)]) -> NamedStack {
             let all = rest.chunks_exact(length);
             all.take_while(|round| *round == &rest[..length]).count()
         };
-        let lengths = 1..=ROUND.min(rest.len());
-        let Some(length) = { lengths }.find(|length| rounds(*length) >= RECURSION) else {
+        let lengths = 1..=MAX_CYCLE.min(rest.len());
+        let Some(length) = { lengths }.find(|length| rounds(*length) >= MIN_REPEATS) else {
             boxes.push(first.clone());
             rest = &rest[1..];
             continue;
@@ -104,9 +104,9 @@ pub(super) struct FlameNode {
     pub name: String,
     pub kind: Option<BoxKind>,
     pub weight: u64,
-    pub below: Vec<FlameNode>,
+    pub callees: Vec<FlameNode>,
     /// Indices in `callees`, by name.
-    places: FxHashMap<String, usize>,
+    index: FxHashMap<String, usize>,
 }
 
 impl FlameNode {
@@ -114,17 +114,17 @@ impl FlameNode {
     pub fn add(&mut self, stack: &NamedStack, count: u64) {
         self.weight = self.weight.saturating_add(count);
         let mut node = self;
-        for (name, kind) in stack.iter().take(DEEP) {
-            let below = &mut node.below;
-            let at = *node.places.entry(name.clone()).or_insert_with_key(|name| {
-                below.push(FlameNode {
+        for (name, kind) in stack.iter().take(MAX_DEPTH) {
+            let callees = &mut node.callees;
+            let at = *node.index.entry(name.clone()).or_insert_with_key(|name| {
+                callees.push(FlameNode {
                     name: name.clone(),
                     kind: Some(*kind),
                     ..FlameNode::default()
                 });
-                below.len() - 1
+                callees.len() - 1
             });
-            node = &mut below[at];
+            node = &mut callees[at];
             node.weight = node.weight.saturating_add(count);
         }
     }

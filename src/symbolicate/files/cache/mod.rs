@@ -342,7 +342,7 @@ fn is_whole(bytes: &SharedBytes) -> bool {
     let found = blocks.fold(0, |before, (index, block)| {
         let found = checksum(before, block);
         let at = HEADER + index * BLOCK;
-        bytes.let_go_of(at..at + BLOCK);
+        bytes.drop_pages_of(at..at + BLOCK);
         found
     });
     expected.starts_with(&found.to_le_bytes())

@@ -58,7 +58,7 @@ fn sum(key: &[u8], bytes: &SharedBytes) -> u64 {
     hasher.write(key);
     for (index, block) in bytes.chunks(BLOCK).enumerate() {
         hasher.write(block);
-        bytes.let_go_of(index * BLOCK..(index + 1) * BLOCK);
+        bytes.drop_pages_of(index * BLOCK..(index + 1) * BLOCK);
     }
     hasher.finish()
 }

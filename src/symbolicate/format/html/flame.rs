@@ -42,7 +42,7 @@ pub(super) fn flame(page: &mut String, style: &Style, origin: &str, of: &Symboli
         legend(),
         boxes.total,
     );
-    boxes.below(&root);
+    boxes.callees(&root);
     let _ = writeln!(page, "</div><script>{SEARCH}</script>");
 }
 
@@ -64,23 +64,23 @@ struct Boxes<'a> {
 
 impl Boxes<'_> {
     /// Draws the callees of a node, side by side.
-    fn below(&mut self, node: &FlameNode) {
-        let is_wide = |below: &&FlameNode| below.share(self.total) >= NARROW;
-        let wide: Vec<&FlameNode> = node.below.iter().filter(is_wide).collect();
-        for below in wide {
-            let (name, class, weight) = (escape(&below.name), below.class(), below.weight);
+    fn callees(&mut self, node: &FlameNode) {
+        let is_wide = |callee: &&FlameNode| callee.share(self.total) >= NARROW;
+        let wide: Vec<&FlameNode> = node.callees.iter().filter(is_wide).collect();
+        for callee in wide {
+            let (name, class, weight) = (escape(&callee.name), callee.class(), callee.weight);
             let (prefix, number, total) = (&self.prefix, self.count, self.total);
             let _ = write!(
                 self.page,
                 "<div id=\"{prefix}-{number}\" style=\"width:{:.2}%\"><a class=\"{class}\" href=\"#{prefix}-{number}\" data-samples=\"{weight}\" \
                  title=\"{name}: {weight} of {total} samples ({:.0} %)\">{name}</a>",
-                100.0 * below.share(node.weight),
-                100.0 * below.share(total),
+                100.0 * callee.share(node.weight),
+                100.0 * callee.share(total),
             );
             self.count += 1;
-            if !below.below.is_empty() {
+            if !callee.callees.is_empty() {
                 self.page.push_str("<div class=\"row\">");
-                self.below(below);
+                self.callees(callee);
                 self.page.push_str("</div>");
             }
             self.page.push_str("</div>");

@@ -11,7 +11,7 @@ pub(super) struct ExceptionFacts {
     pub name: String,
     pub subtype: Option<String>,
     /// The report says that nothing ended.
-    pub is_note: bool,
+    pub is_nonfatal: bool,
     /// Somebody asked for the report.
     pub is_simulated: bool,
     pub signal: Option<String>,
@@ -27,9 +27,9 @@ pub(super) struct ExceptionFacts {
 
 /// Sets the event by what the report says.
 pub(super) fn set_event(builder: &mut ReportBuilder, mut facts: ExceptionFacts) {
-    let is_note = facts.is_note || facts.is_simulated;
+    let nothing_ended = facts.is_nonfatal || facts.is_simulated;
     set_kind(builder.event(), &facts);
-    add_note(&mut facts.reason, facts.signal_note);
+    add_signal_remark(&mut facts.reason, facts.signal_note);
     let event = builder.event();
     set_reason(event, facts.reason);
     let mut messages = facts.messages.iter();
@@ -43,7 +43,7 @@ pub(super) fn set_event(builder: &mut ReportBuilder, mut facts: ExceptionFacts) 
     let words = facts.words.as_deref();
     // Of a report that somebody asked for nothing was signalled.
     let signal = facts.signal.filter(|_| !facts.is_simulated);
-    if let Some(signal) = builder.signal(None, signal, name.filter(|_| !is_note)) {
+    if let Some(signal) = builder.signal(None, signal, name.filter(|_| !nothing_ended)) {
         signal.code = facts.codes.first().map_or(0, |code| *code as i64);
         signal.code_name = words.and_then(code_name);
         signal.address = fault_address(&facts.name, words, &facts.codes);
@@ -59,7 +59,7 @@ fn set_kind(event: &mut Event, facts: &ExceptionFacts) {
     let subtype = subtype.trim().to_ascii_uppercase();
     let is_limit = facts.name == "EXC_RESOURCE";
     let of = |word: &str| is_limit && subtype.starts_with(word);
-    event.fatal = !facts.is_note && !facts.is_simulated;
+    event.fatal = !facts.is_nonfatal && !facts.is_simulated;
     event.kind = match () {
         () if of("MEMORY") => EventKind::Memory,
         () if of("CPU") => EventKind::Cpu,
@@ -176,7 +176,7 @@ pub(super) fn signal_and_note(text: &str) -> (Option<String>, Option<String>) {
 }
 
 /// Puts a signal's note before the reason, where that does not have it.
-fn add_note(reason: &mut Option<String>, note: Option<String>) {
+fn add_signal_remark(reason: &mut Option<String>, note: Option<String>) {
     let Some(note) = note else { return };
     let letters = |text: &str| -> String {
         let letters = text.chars().filter(|c| c.is_alphanumeric());

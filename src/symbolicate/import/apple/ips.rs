@@ -88,7 +88,7 @@ fn event(builder: &mut ReportBuilder, body: &mut JsonFields) {
         name: exception.text("type").unwrap_or_default(),
         words: subtype.clone(),
         subtype,
-        is_note: body.bool("isNonFatal") == Some(true),
+        is_nonfatal: body.bool("isNonFatal") == Some(true),
         is_simulated: body.bool("isSimulated") == Some(true) || is_old_note,
         signal,
         signal_note,

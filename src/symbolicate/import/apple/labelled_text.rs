@@ -106,7 +106,7 @@ impl LabelledText {
             name,
             words: subtype.clone().or(codes.clone()),
             subtype,
-            is_note: has_note("NON-FATAL") || has_note("NOT a crash"),
+            is_nonfatal: has_note("NON-FATAL") || has_note("NOT a crash"),
             is_simulated: has_note("SIMULATED") || is_simulated,
             signal,
             signal_note,

@@ -20,7 +20,7 @@ pub struct RawChain {
     /// Index of the frame.
     pub frame: u32,
     /// The first caller's index.
-    pub from: u32,
+    pub first_caller: u32,
     /// Count of the callers.
     pub count: u32,
     /// The reason why there are no more of them.
@@ -63,7 +63,7 @@ impl Chains for RawChains<'_> {
 
     fn at(&self, index: usize) -> Option<(u64, &[u64], AsyncEnd)> {
         let chain = self.chains.get(index)?;
-        let callers = self.callers.get(chain.from as usize..)?;
+        let callers = self.callers.get(chain.first_caller as usize..)?;
         let callers = callers.get(..chain.count as usize)?;
         Some((chain.frame.into(), callers, chain.end))
     }
