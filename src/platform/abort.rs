@@ -15,7 +15,8 @@ pub const BEFORE_TRAPS: bool = cfg!(target_vendor = "apple");
 mod apple {
     pub use crate::platform::os::crash_info::message;
 
-    /// Registers with dyld for the images and their last words. Not signal-safe.
+    /// Registers with dyld, by a first call of `loader_counts`: each image that it adds is searched for a message. Not
+    /// signal-safe.
     pub fn install() {
         crate::platform::os::images::loader_counts();
     }

@@ -128,7 +128,8 @@ pub fn signal_trampoline() -> Option<u64> {
     super::symbol(c"_sigtramp").map(|at| at as u64)
 }
 
-/// Counts of the images that dyld has added and removed so far; changes whenever [`list`] would.
+/// Returns the counts of the images that dyld has added and removed so far; they change whenever [`list`] would. The
+/// first call registers with dyld.
 pub fn loader_counts() -> (u64, u64) {
     // No `Once`: a child of `fork` must find none that a thread of its parent is in.
     static REGISTERED: First = First::new();
