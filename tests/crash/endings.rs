@@ -34,6 +34,10 @@ pub fn trials() -> Tests {
             destructor,
         ),
         ("an_exit_waits_for_the_crash_of_another_thread", beside),
+        (
+            "an_exit_waits_for_an_earlier_handler_of_another_threads_crash",
+            beside_a_handler,
+        ),
     ])
 }
 
@@ -284,6 +288,23 @@ fn beside() {
     let reading = &ended.readings()[0];
     assert!(reading.report.event.as_ref().unwrap().fatal && reading.damage.is_empty());
     assert_eq!(reading.report.end.as_ref().unwrap().closed_by, "writer");
+}
+
+fn beside_a_handler() {
+    for role in ["slow_exit_resets", "slow_exit_computes"] {
+        let ended = play(role);
+        assert_eq!(
+            ended.signal(),
+            Some(libc::SIGSEGV),
+            "{role}: {}",
+            ended.stderr
+        );
+        assert_eq!(how(&ended), (HowEnded::Crash, None), "{role}");
+        let [reading] = &ended.readings()[..] else {
+            panic!("{role}: not one report");
+        };
+        assert!(reading.report.event.as_ref().unwrap().fatal, "{role}");
+    }
 }
 
 fn abrupt() {

@@ -95,24 +95,23 @@ fn is_survived(seen: SeenState) -> Option<bool> {
     }
 }
 
-/// Waits until it is known whether the process survives a crash, 5 s at most. Returns false if a report is not to be written,
-/// since the process seems to die, and at once in a handler that is called for a crash. Signal-safe.
-pub(crate) fn lives_on() -> bool {
+/// Waits until it is known whether the process survives the crash of another thread, 5 s at most, and returns the last state.
+/// Signal-safe.
+fn wait_until_decided() -> SeenState {
     let here = CrashOwner::current();
-    let seen = wait_while(|seen| seen.owner != here && is_survived(seen) != Some(true));
-    is_survived(seen) != Some(false)
+    wait_while(|seen| seen.owner != here && is_survived(seen) != Some(true))
 }
 
-/// The app ends in order, or takes us out: what it was asked about before was no death. A crash that another thread is
-/// reporting just now is one: waits for it. Signal-safe.
+/// Waits for the decision on a crash. Returns false if a report is not to be written, since the process seems to die, and at once
+/// in a handler that is called for a crash. Signal-safe.
+pub(crate) fn lives_on() -> bool {
+    is_survived(wait_until_decided()) != Some(false)
+}
+
+/// The app ends in order, or takes us out: what it was asked about before was no death. A crash of another thread that is
+/// being reported, or about which an earlier handler is asked, may be one: waits for it. Signal-safe.
 pub(crate) fn ends_in_order() {
-    let here = CrashOwner::current();
-    let busy = [
-        CrashStage::Writing,
-        CrashStage::Retracting,
-        CrashStage::Dying,
-    ];
-    let seen = wait_while(|seen| seen.owner != here && busy.contains(&seen.stage));
+    let seen = wait_until_decided();
     if is_survived(seen) != Some(false) {
         retract_survived(seen);
     }
