@@ -247,7 +247,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("symbolicate/debug_info", 3326),
     ("symbolicate/files", 2063),
     ("symbolicate/format", 4224),
-    ("symbolicate/group", 626),
+    ("symbolicate/group", 625),
     ("symbolicate/import", 5182),
     ("symbolicate/names", 1029),
     ("trigger", 5101),

@@ -6,7 +6,8 @@ use std::process::Command;
 use crate::support::symbolicate::{Workshop, chains, crash, line_of};
 use wedjat::new;
 use wedjat::report::{End, Found};
-use wedjat::symbolicate::{DebugFiles, Source};
+use wedjat::symbolicate::group::normalised;
+use wedjat::symbolicate::{DebugFiles, Source, Symbolicator};
 
 /// Folded functions: the name and the line of one address are those of one function.
 #[test]
@@ -38,6 +39,56 @@ int main(int argc, char **argv) { return table[argc](argc); }
         let ours = shop.chain(&["symbols"], alpha);
         assert!(ours == ["alpha:0"] || ours == ["beta:0"], "{ours:?}");
     }
+}
+
+/// Functions of equal code that a linker or compiler made one: no one knows which of them ran.
+#[test]
+fn merged_code_has_all_names_and_is_neither_blamed_nor_in_keys() {
+    let cpp = "volatile int sink;
+namespace till {
+__attribute__((noinline)) int draw(int n) { sink = n; return n * 3; }
+__attribute__((noinline)) int load(int n) { sink = n; return n * 3; }
+struct Cart { int n; __attribute__((noinline)) Cart(int m) : n(m) { sink = m; } };
+}
+int main(int argc, char **argv) { till::Cart cart(argc); return till::draw(argc) + till::load(argc + 1) + cart.n; }
+";
+    let library = "use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+static SINK: AtomicU64 = AtomicU64::new(0);
+#[inline(never)] pub fn draw(n: u64) -> u64 { SINK.store(n, SeqCst); SINK.load(SeqCst).wrapping_mul(31).rotate_left(7) ^ n }
+#[inline(never)] pub fn load(n: u64) -> u64 { SINK.store(n, SeqCst); SINK.load(SeqCst).wrapping_mul(31).rotate_left(7) ^ n }
+";
+    let rust = "fn main() { let n = std::env::args().count() as u64; println!(\"{}\", till::draw(n) + till::load(n + 1)); }";
+    let files = [("a.cc", cpp), ("till.rs", library), ("a.rs", rust)];
+    let shop = Workshop::new(&files);
+    shop.run("g++ -g -O1 -ffunction-sections -fuse-ld=gold -Wl,--icf=all a.cc -o linked");
+    shop.run("rustc -O -g --crate-type rlib -C symbol-mangling-version=v0 till.rs");
+    shop.run("rustc -O -g -C link-arg=-Wl,--build-id a.rs --extern till=libtill.rlib -o compiled");
+    for program in ["linked", "compiled"] {
+        let listing = shop.run(&format!("nm {program}"));
+        let of = |part: &str| {
+            let line = listing.lines().find(|line| line.contains(part)).unwrap();
+            let (address, symbol) = (&line[..16], &line[19..]);
+            (u64::from_str_radix(address, 16).unwrap(), symbol)
+        };
+        let ((draw, _), (load, _)) = (of("4till4draw"), of("4till4load"));
+        assert_eq!(draw, load, "{program}: {listing}");
+        shop.run(&format!("objcopy --strip-debug {program} symbols"));
+        let expected = "merged till::draw, till::load";
+        for file in [program, "symbols"] {
+            let ours = shop.chain(&[file], draw);
+            assert!(ours.last().unwrap().starts_with(expected), "{ours:?}");
+        }
+        let main = of(" main").0 + 1;
+        let frames = [(draw, Found::Context), (main, Found::UnwindInfo)];
+        let mut files = DebugFiles::new().system(false);
+        files.add(&shop.path(program)).unwrap();
+        let report = crash(shop.report(program, &frames), "SIGSEGV");
+        let found = Symbolicator::new(files).symbolicate(report);
+        assert_eq!(normalised(&found), ["main"], "{program}");
+    }
+    let constructor = shop.address("linked", "_ZN4till4CartC1Ei");
+    let ours = shop.chain(&["linked"], constructor);
+    assert!(ours[0].starts_with("till::Cart::Cart(int):"), "{ours:?}");
 }
 
 /// Reproducible builds map the folder they were made in to a relative one.

@@ -38,15 +38,15 @@ impl<'a> Blamed<'a> {
         .unwrap_or("???")
     }
 
-    /// Returns true for a function that does nothing but throw or abort.
-    pub fn is_throw(&self) -> bool {
-        self.frame.is_some_and(|frame| name(frame).is_throw)
+    /// Returns true unless it is a function that does nothing but throw or abort, or may be one of several functions.
+    pub fn counts(&self) -> bool {
+        self.frame.is_none_or(|frame| name(frame).counts())
     }
 }
 
 /// Returns the frame of a stack to blame: the innermost of the app; else the innermost of a library that has a name;
 /// else the innermost that has a name; else the innermost. If no frame of the stack is the app's, the callers that
-/// await its functions are frames of it, too. Frames that throw or abort are skipped.
+/// await its functions are frames of it, too. Frames that throw or abort are skipped, and merged code.
 pub(crate) fn blamed<'a>(of: &'a Symbolicated, stack: &'a Stack) -> Option<Blamed<'a>> {
     let worth = |blamed: &Blamed<'_>| match owner(of, blamed.physical, blamed.frame) {
         Owner::App => 0,
@@ -56,7 +56,7 @@ pub(crate) fn blamed<'a>(of: &'a Symbolicated, stack: &'a Stack) -> Option<Blame
     };
     let frames = sought(of, stack);
     // Returns the first of equal ones.
-    frames.filter(|frame| !frame.is_throw()).min_by_key(worth)
+    frames.filter(Blamed::counts).min_by_key(worth)
 }
 
 /// Returns the source frames from which the one to blame is chosen, and by which a stack is grouped, innermost first.

@@ -196,13 +196,12 @@ impl SymCacheBuilder<'_> {
             let line = function.lines.first();
             let line = line.and_then(|row| u32::try_from(row.line).ok());
             let language = function.name.language();
-            if let Some(name) = line.and_then(|line| direct.unfolded(entry, line)) {
+            let unfolded = |line| direct.read_for(entry)?.unfolded(entry, line);
+            if let Some(name) = line.and_then(unfolded) {
                 function.name = Name::new(name, NameMangling::Unknown, language);
             }
             let plain = known(function.name.as_str());
-            if names::is_half(plain)
-                && let Some(full) = names::in_full(self.symbols, entry, plain)
-            {
+            if let Some(full) = names::in_full(self.symbols, entry, plain) {
                 function.name = Name::new(full, NameMangling::Unknown, language);
             }
             let (start, end) = (function.address, function.end_address());
@@ -259,7 +258,8 @@ impl SymCacheBuilder<'_> {
             for (from, to) in gaps(&self.covered, range) {
                 for (from, to, symbol) in pieces(self.symbols, from + base, to + base) {
                     self.check_texts()?;
-                    let name = symbol.map_or(String::new(), |symbol| marked(&symbol, base));
+                    let name = symbol.map(|symbol| marked(self.symbols, &symbol, base));
+                    let name = name.unwrap_or_default();
                     let mut rows = addr2line.rows(from, to).into_iter().peekable();
                     while let Some(first) = rows.next() {
                         let (start, mut end) = (first.0, first.1);
@@ -297,7 +297,7 @@ impl SymCacheBuilder<'_> {
             let Some(range) = start.zip(end) else {
                 continue;
             };
-            let name = marked(&symbol, base);
+            let name = marked(self.symbols, &symbol, base);
             for (start, end) in gaps(&self.covered, range) {
                 self.converter.process_symbolic_symbol(&Symbol {
                     name: Some(Cow::Borrowed(&name)),

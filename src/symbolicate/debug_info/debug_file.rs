@@ -188,11 +188,8 @@ impl DebugFile {
                 let _ = self.use_table(table, damaged);
             }
             Err(reason) => {
-                let (cache, is_new) = (self.options.cache.as_ref(), !is_partial);
-                if let Some(cache) = cache
-                    && is_new
-                    && Cache::is_worth_it(&self.object)
-                {
+                let cache = self.options.cache.as_ref().filter(|_| !is_partial);
+                if let Some(cache) = cache.filter(|_| Cache::is_worth_it(&self.object)) {
                     cache.store_reason(&self.object, &reason.to_string());
                 }
                 lock(&self.history).no_table = Some(reason.to_string());
@@ -279,29 +276,18 @@ impl DebugFile {
         };
         let mut entry = found.entry;
         let outermost = found.frames.last_mut()?;
-        let better = match entry {
-            Some(entry) if names::is_half(outermost.mangled.as_deref()) => {
-                let known = outermost.mangled.as_deref();
-                self.with_symbols(dwarf, entry, |symbols, names| {
-                    let name = names::in_full(symbols, entry, known)?;
-                    Some(names.named(name))
-                })
-            }
-            Some(_) => None,
-            None => self.with_symbols(dwarf, svma, |symbols, names| {
-                let symbol = symbols.at(svma)?;
-                entry = Some(symbol.entry);
-                Some(names.named(symbol.name))
-            }),
-        };
-        if let Some(better) = better {
-            let (file, line) = (outermost.file.take(), outermost.line);
-            *outermost = SourceFrame {
-                file,
-                line,
-                ..better
+        self.with_symbols(dwarf, entry.unwrap_or(svma), |symbols, names| {
+            let name = match entry {
+                Some(entry) => names::in_full(symbols, entry, outermost.mangled.as_deref())?,
+                None => {
+                    let symbol = symbols.at(svma)?;
+                    entry = Some(symbol.entry);
+                    names::of_symbol(symbols, &symbol)
+                }
             };
-        }
+            names::rename(outermost, names.named(&name));
+            Some(())
+        });
         Resolved::of(found.frames.into(), entry)
     }
 
@@ -310,7 +296,7 @@ impl DebugFile {
             let symbol = symbols.at(svma)?;
             let frame = SourceFrame {
                 source: Source::Symbols,
-                ..names.named(symbol.name)
+                ..names.named(&names::of_symbol(symbols, &symbol))
             };
             Resolved::of([frame].into(), Some(symbol.entry))
         };

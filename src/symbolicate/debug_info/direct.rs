@@ -146,7 +146,7 @@ impl Direct {
 
     /// Returns the context in which `svma` may be looked up; `None` if no unit claims it, or one that does is not
     /// sound.
-    fn read_for(&mut self, svma: u64) -> Option<&mut Addr2Line> {
+    pub(crate) fn read_for(&mut self, svma: u64) -> Option<&mut Addr2Line> {
         let units = self.units.at(svma, || self.own.view(self.shared));
         if units.is_empty() {
             return None;
@@ -214,12 +214,6 @@ impl Direct {
         }
         self.replace(self.own.without_lines(&lines));
     }
-
-    /// Returns the name of the one function, of those of one unit that the linker folded into that at `begin`, to which
-    /// `line`, the first there, belongs.
-    pub(crate) fn unfolded(&mut self, begin: u64, line: u32) -> Option<String> {
-        self.read_for(begin)?.unfolded(begin, line)
-    }
 }
 
 impl Addr2Line {
@@ -260,12 +254,7 @@ impl Addr2Line {
                 && let Some(line) = location.line
                 && let Some(name) = self.unfolded(begin, line)
             {
-                let (file, line) = (frame.file.take(), frame.line);
-                *frame = SourceFrame {
-                    file,
-                    line,
-                    ..names.named(&name)
-                };
+                names::rename(frame, names.named(&name));
             }
         }
         (!found.frames.is_empty()).then_some(found)
@@ -345,20 +334,14 @@ impl Addr2Line {
     /// Returns the name of the one function, of those of one unit that the linker folded into that at `begin`, to which
     /// `line`, the first there, belongs, so that name and line are those of one function; the last one if no line tells
     /// them apart, as of aliases in assembly.
-    fn unfolded(&mut self, begin: u64, line: u32) -> Option<String> {
+    pub(crate) fn unfolded(&mut self, begin: u64, line: u32) -> Option<String> {
         let entries = self.guard.folded(begin).iter();
-        let described = entries.filter_map(|&(offset, entry)| {
-            let header = self
-                .dwarf
-                .unit_header(gimli::DebugInfoOffset(offset))
-                .ok()?;
-            let unit = self.dwarf.unit(header).ok()?;
-            let found = lines::described(UnitRef::new(&self.dwarf, &unit), entry);
+        let described = entries.filter_map(|&(unit, at)| {
+            let entry = Entry { unit, at };
+            let header = self.dwarf.unit_header(gimli::DebugInfoOffset(unit));
+            let unit = self.dwarf.unit(header.ok()?).ok()?;
+            let found = lines::described(UnitRef::new(&self.dwarf, &unit), at);
             let declared = found.line.unwrap_or(0);
-            let entry = Entry {
-                unit: offset,
-                at: entry,
-            };
             (declared <= u64::from(line)).then_some((declared, entry, found.name?))
         });
         let (_, entry, name) = described.max_by_key(|&(declared, ..)| declared)?;

@@ -1,14 +1,15 @@
 //! Rules on names, for both engines: which are incomplete, and which two mean one function. And a store of names, each made once.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::symbols::ObjectSymbols;
+use super::symbols::{Named, ObjectSymbols};
 use crate::symbolicate::frame::{SourceFrame, bounded};
 use crate::symbolicate::names::demangle::{Mangling, agree, demangle};
-use crate::symbolicate::names::without_clones;
+use crate::symbolicate::names::{MERGED_MARK, Name, without_clones};
 
 /// Returns true if a name shows that it is mangled.
 pub(crate) fn is_mangled(name: &str) -> bool {
@@ -63,32 +64,84 @@ pub(crate) fn known(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty() && !name.starts_with("__hidden#"))
 }
 
-/// Returns true if a function has no name, or a plain one: its symbol may say more.
-pub(crate) fn is_half(name: Option<&str>) -> bool {
-    name.is_none_or(|name| !is_mangled(name))
+/// Symbols at one address that are looked at.
+const MERGED: usize = 64;
+
+/// Returns the name of code that linkers or compilers made of several equal functions, as in `merged app::draw, app::load`, from
+/// the symbols at its address; `None` if they name one function. Names that are not mangled are aliases as a rule, and do not
+/// count.
+fn merged<'s>(symbols: impl Iterator<Item = &'s str>) -> Option<String> {
+    let mangled: Vec<&str> = symbols
+        .filter(|name| is_mangled(name))
+        .take(MERGED)
+        .collect();
+    if mangled.len() < 2 {
+        return None;
+    }
+    let plain = mangled.into_iter().filter_map(|symbol| {
+        let symbol = symbol.split('@').next()?; // a version
+        let function: Arc<str> = (*demangle(symbol)).into();
+        (*function != *symbol).then(|| Name::parse(symbol, Some(&function)).plain)
+    });
+    let plain: BTreeSet<Arc<str>> = plain.collect();
+    let names: Vec<&str> = plain.iter().map(|name| &**name).collect();
+    (names.len() > 1).then(|| format!("{MERGED_MARK}{}", names.join(", ")))
 }
 
-/// The full name of the function at a link-time address, of which debug information has but the plain one,
-/// or none: that of the symbol at its entry that agrees; else the plain one with what a compiler added to it, as in
+/// Gives a frame the name of another one, and leaves its file and line.
+pub(crate) fn rename(frame: &mut SourceFrame, named: SourceFrame) {
+    (frame.function, frame.mangled) = (named.function, named.mangled);
+}
+
+/// The name that a symbol gives to its function: all names of merged code.
+pub(crate) fn of_symbol<'s>(symbols: &ObjectSymbols, symbol: &Named<'s>) -> Cow<'s, str> {
+    let merged = merged(symbols.names_at(symbol.entry));
+    merged.map_or(Cow::Borrowed(symbol.name), Cow::Owned)
+}
+
+/// The full name of the function at a link-time address: all names of merged code. Where debug information has but the plain
+/// one, or none, that of the symbol at its entry that agrees; else the plain one with what a compiler added to it, as in
 /// `pay.constprop.0`.
 pub(crate) fn in_full<'s>(
     symbols: &'s ObjectSymbols,
     entry: u64,
     plain: Option<&str>,
-) -> Option<&'s str> {
+) -> Option<Cow<'s, str>> {
     let names = || symbols.names_at(entry);
+    let merged = merged(names()).map(Cow::Owned);
+    if merged.is_some() || plain.is_some_and(is_mangled) {
+        return merged;
+    }
     let agrees =
         |symbol: &&str| plain.is_none_or(|plain| is_mangled(symbol) && agree(symbol, plain));
     // Line tables of Swift name a function `name.set` where its symbol says `Cart.name.setter`.
     let swift = |symbol: &&str| Mangling::of(symbol) == Some(Mangling::Swift);
     let clone = |symbol: &&str| Some(without_clones(symbol)) == plain;
     let full = names().find(agrees).or_else(|| names().find(swift));
-    full.or_else(|| names().filter(clone).min_by_key(|name| name.len()))
+    let full = full.or_else(|| names().filter(clone).min_by_key(|name| name.len()));
+    full.map(Cow::Borrowed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn code_of_several_functions_has_all_names() {
+        let at = |names: &[&str]| merged(names.iter().copied());
+        let both = at(&["_ZN4till3payEi", "_ZN4shop4openEii"]);
+        assert_eq!(both.as_deref(), Some("merged shop::open, till::pay"));
+        for one in [
+            // Constructors of an object and of its base, versions, generic instances, aliases.
+            &["_ZN4till4CartC1Ev", "_ZN4till4CartC2Ev"][..],
+            &["_ZN4till3payEi", "_ZN4till3payEi@@TILL_2"],
+            &["_ZN4till3payIiEEvT_", "_ZN4till3payIjEEvT_"],
+            &["_ZN4till3payEi", "till_pay", "pay"],
+            &["_ZN4till3payEi"],
+        ] {
+            assert_eq!(at(one), None, "{one:?}");
+        }
+    }
 
     #[test]
     fn a_known_name_is_what_a_new_one_is() {

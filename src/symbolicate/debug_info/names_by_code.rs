@@ -108,14 +108,13 @@ impl NamesByCode {
                     (gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name, _) => {
                         has_linkage = true;
                     }
-                    (
-                        gimli::DW_AT_abstract_origin | gimli::DW_AT_specification,
-                        AttributeValue::UnitRef(to),
-                    ) => target = offset + to.0,
-                    (
-                        gimli::DW_AT_abstract_origin | gimli::DW_AT_specification,
-                        AttributeValue::DebugInfoRef(to),
-                    ) => target = to.0,
+                    (gimli::DW_AT_abstract_origin | gimli::DW_AT_specification, of) => {
+                        target = match of {
+                            AttributeValue::UnitRef(to) => offset + to.0,
+                            AttributeValue::DebugInfoRef(to) => to.0,
+                            _ => target,
+                        };
+                    }
                     _ => {}
                 }
             }

@@ -11,7 +11,7 @@ use symbolic::symcache::{File, Function, SymCache, transform};
 
 use super::dwarf;
 use super::names;
-use super::symbols::Named;
+use super::symbols::{Named, ObjectSymbols};
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::frame::{Resolved, Source, SourceFrame, bounded};
 use crate::symbolicate::lock;
@@ -146,8 +146,9 @@ impl SharedTexts {
 }
 
 /// Marks a symbol's name with its relative address, for [`encode_name`].
-pub(super) fn marked(symbol: &Named<'_>, base: u64) -> String {
-    let name = bounded(symbol.name);
+pub(super) fn marked(symbols: &ObjectSymbols, symbol: &Named<'_>, base: u64) -> String {
+    let name = names::of_symbol(symbols, symbol);
+    let name = bounded(&name);
     format!("\0{:x}\0{name}", symbol.entry.wrapping_sub(base))
 }
 

@@ -124,9 +124,8 @@ fn outermost(report: &Symbolicated, stack: &Stack) -> Vec<Arc<str>> {
     };
     let frames = || sought(report, stack).filter(is_whole);
     // Where nothing is known but throwing, and code that may be of one of several functions, that.
-    let counts = |frame: &Blamed<'_>| frame.frame.is_none_or(|frame| name(frame).counts());
-    let any_other = frames().any(|frame| counts(&frame));
-    let frames = frames().filter(|frame| !any_other || counts(frame));
+    let any_other = frames().any(|frame| frame.counts());
+    let frames = frames().filter(|frame| !any_other || frame.counts());
     let owned = |frame: Blamed<'_>| owner(report, frame.physical, frame.frame);
     let mut all: Vec<_> = frames.map(|frame| (frame, owned(frame))).collect();
     all.reverse();

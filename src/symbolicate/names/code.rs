@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use swift_name::{Role, Summary, SwiftName};
 
-use super::swift_text;
+use super::plain::split_top;
+use super::{MERGED_MARK, swift_text};
 
 /// Modules of Swift's own libraries. Their code may be in an app's file: libraries are linked statically, and generic
 /// functions are compiled into the app.
@@ -41,6 +42,10 @@ pub(crate) fn holder_of_closure(function: &str) -> Option<&str> {
 pub(super) fn of_name(name: &str) -> (Code, bool) {
     if let Some(reason) = reason(name) {
         return (Code::Pseudo(reason.into()), false);
+    }
+    let list = name.strip_prefix(MERGED_MARK);
+    if list.is_some_and(|list| split_top(list, ", ").is_some()) {
+        return (Code::Other, true);
     }
     let summary = SwiftName::parse(name).map(|parsed| parsed.summary());
     let summary = summary.or_else(|| swift_text::summary(name));
@@ -93,10 +98,7 @@ fn reason(name: &str) -> Option<String> {
     }
     // Clang's: a category, and a text.
     let text = name.strip_prefix("__clang_trap_msg$")?;
-    Some(match text.split_once('$') {
-        Some((category, text)) => format!("{category}: {text}"),
-        None => text.to_owned(),
-    })
+    Some(text.replacen('$', ": ", 1))
 }
 
 #[cfg(test)]

@@ -57,6 +57,9 @@ pub(crate) fn name(frame: &SourceFrame) -> Arc<Name> {
     if is_same { found } else { parse(text) }
 }
 
+/// The word before the names of merged code, as Swift has it.
+pub(crate) const MERGED_MARK: &str = "merged ";
+
 impl Name {
     /// Returns true if the function counts in keys of groups.
     pub(crate) fn counts(&self) -> bool {
@@ -64,7 +67,7 @@ impl Name {
     }
 
     /// Parses a name as the file has it, and the function's demangled name.
-    fn parse(text: &str, function: Option<&Arc<str>>) -> Name {
+    pub(crate) fn parse(text: &str, function: Option<&Arc<str>>) -> Name {
         let (code, is_merged) = code::of_name(text);
         let printed = function.map_or(text, |function| function);
         let own = plain::without_clones(printed);
@@ -73,6 +76,7 @@ impl Name {
                 let is_entry = function.ends_with(".main()") || function.ends_with(".$main()");
                 (function.clone(), is_entry, false)
             }
+            Code::Other if is_merged => (text.into(), false, false),
             _ => {
                 let plain = plain_name(printed);
                 let is_entry = plain::is_entry(&plain);
@@ -82,17 +86,13 @@ impl Name {
         };
         Name {
             function: function.cloned(),
-            is_throw: match code {
-                Code::SwiftThrow => true,
-                Code::Other => throw::is_throw(own),
-                _ => false,
-            },
+            is_throw: code == Code::SwiftThrow || code == Code::Other && throw::is_throw(own),
             code,
             plain,
             is_entry,
             says_nothing,
             is_merged,
-            owner: owner::of_name(own),
+            owner: owner::of_name(own.trim_start_matches(MERGED_MARK)),
         }
     }
 }
@@ -140,6 +140,9 @@ mod tests {
         assert!(parsed("$s4main5loadAyySiFTm").is_merged);
         assert!(parsed("merged loadA(_:)").is_merged);
         assert!(!parsed("$s4main5loadAyySiF").is_merged);
+        let both = parsed("merged shop::open, till::pay");
+        assert!(!both.counts());
+        assert_eq!(&*both.plain, "merged shop::open, till::pay");
         let subscripts = ["$s4main4GridV3rowS2i_tcig", "$s4main4GridV6columnS2i_tcig"];
         let [row, column] = subscripts.map(|name| parsed(name).plain.clone());
         assert_eq!(&*row, "Grid.subscript(row:).getter");

@@ -306,7 +306,7 @@ fn depths(text: &str) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-fn split_top<'a>(text: &'a str, what: &str) -> Option<(&'a str, &'a str)> {
+pub(super) fn split_top<'a>(text: &'a str, what: &str) -> Option<(&'a str, &'a str)> {
     let at = top_level(text, what)?;
     Some((&text[..at], &text[at + what.len()..]))
 }
