@@ -306,14 +306,14 @@ fn a_group_that_comes_last_has_its_pictures_and_its_example() {
         "<dd>1.10 × 2, 1.9 × 1</dd>",
         "<dd>iPhone15,2 × 3</dd>",
         "<dd>iOS 17.4 × 3</dd>",
-        "z200.wedjat</a>",
+        "In whole: <a href",
     ] {
         assert!(section.contains(part), "{part}: {section}");
     }
     assert_eq!(page.matches("<details class=\"report\">").count(), 100);
-    // The example of the first group is the first of the reports.
+    // A report of the first group is the first of the reports: which one, depends on where its key is among those of rare groups.
     let reports = page.split("<details class=\"report\">").nth(1).unwrap();
-    assert!(reports.contains("z200.wedjat"), "{reports}");
+    assert!(reports.contains("/z20"), "{reports}");
 }
 
 /// One device's clock was reset, another's runs decades ahead.
