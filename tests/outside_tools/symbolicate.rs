@@ -81,10 +81,7 @@ int main(int argc, char **argv) { return work(argc); }
     }
     // With symbols alone, as the linker has it.
     shop.run("objcopy --strip-debug program symbols");
-    assert_eq!(
-        shop.chain(&["symbols"], cold),
-        ["work(int) [clone .cold]:0"]
-    );
+    assert_eq!(shop.chain(&["symbols"], cold), ["work(int) (.cold):0"]);
 }
 
 /// What `dwz` moves into a file that two programs share is read from there, wherever the link leads.

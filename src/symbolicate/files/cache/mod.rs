@@ -35,7 +35,7 @@ const MAGIC: &[u8; 8] = b"wdjcache";
 const HEADER: usize = STAMP_AT + size_of::<FileStamp>();
 const STAMP_AT: usize = 3 * 8;
 /// Counts up with every change of what a file holds.
-const VERSION: u32 = 10;
+const VERSION: u32 = 11;
 /// Endings of names: of a table, and of the reason for its absence.
 const TABLE: &str = "table";
 const REASON: &str = "reason";
