@@ -191,10 +191,8 @@ impl Observer {
 
     fn act(&mut self, watcher: &mut impl Watcher) {
         for index in 0..self.watches.len() {
-            let Some(decision) = self.watches.get_mut(index).and_then(|w| w.decision()) else {
-                continue;
-            };
-            let Some(mut subject) = self.watches.get(index).map(|w| w.subject()) else {
+            let decided = self.watches.get_mut(index).and_then(|w| w.decision());
+            let Some((mut subject, decision)) = decided else {
                 continue;
             };
             if let (Decision::Stalled(_), Some(name)) = (&decision, &subject.name) {

@@ -68,7 +68,7 @@ pub(super) fn retract_survived(seen: SeenState) {
 }
 
 /// Waits while `is_open` is true of the state, 5 s at most, and returns the last state. Signal-safe.
-pub(super) fn wait_while(is_open: impl Fn(SeenState) -> bool) -> SeenState {
+pub(super) fn wait_while(mut is_open: impl FnMut(SeenState) -> bool) -> SeenState {
     let mut seen = state::now();
     for _ in 0..WAIT_STEPS {
         if !is_open(seen) {
@@ -95,23 +95,23 @@ fn is_survived(seen: SeenState) -> Option<bool> {
     }
 }
 
-/// Waits until it is known whether the process survives the crash of another thread, 5 s at most, and returns the last state.
-/// Signal-safe.
-fn wait_until_decided() -> SeenState {
-    let here = CrashOwner::current();
-    wait_while(|seen| seen.owner != here && is_survived(seen) != Some(true))
-}
-
-/// Waits for the decision on a crash. Returns false if a report is not to be written, since the process seems to die, and at once
-/// in a handler that is called for a crash. Signal-safe.
+/// Waits until it is known whether the process survives a crash, 5 s at most. Returns false if a report is not to be written,
+/// since the process seems to die, and at once in a handler that is called for a crash. Signal-safe.
 pub(crate) fn lives_on() -> bool {
-    is_survived(wait_until_decided()) != Some(false)
+    let here = CrashOwner::current();
+    let seen = wait_while(|seen| seen.owner != here && is_survived(seen) != Some(true));
+    is_survived(seen) != Some(false)
 }
 
 /// The app ends in order, or takes us out: what it was asked about before was no death. A crash of another thread that is
-/// being reported, or about which an earlier handler is asked, may be one: waits for it. Signal-safe.
+/// being reported, or about which an earlier handler is asked, may be one: waits for it, but a second at most while that thread
+/// runs, since it may have jumped out of that handler. Signal-safe.
 pub(crate) fn ends_in_order() {
-    let seen = wait_until_decided();
+    let (here, mut looks) = (CrashOwner::current(), 0u32);
+    let seen = wait_while(|seen| {
+        looks = looks.saturating_add(is_survived(seen).is_none().into());
+        seen.owner != here && is_survived(seen) != Some(true) && looks < WAIT_STEPS / 5
+    });
     if is_survived(seen) != Some(false) {
         retract_survived(seen);
     }

@@ -115,7 +115,7 @@ impl ThreadWatch {
     }
 
     /// The thread, as a watcher needs to know it.
-    pub fn subject(&self) -> WatchTarget {
+    fn subject(&self) -> WatchTarget {
         let member = self.member.as_ref();
         WatchTarget {
             index: self.index,
@@ -163,10 +163,10 @@ impl ThreadWatch {
         (self.member.as_ref()).is_some_and(|member| install != Some(member.install))
     }
 
-    /// What to do after the last observation, once.
-    pub fn decision(&mut self) -> Option<Decision> {
+    /// Returns once what to do after the last observation, with the thread.
+    pub fn decision(&mut self) -> Option<(WatchTarget, Decision)> {
         let decision = std::mem::replace(&mut self.decision, Decision::Nothing);
-        (decision != Decision::Nothing).then_some(decision)
+        (decision != Decision::Nothing).then(|| (self.subject(), decision))
     }
 
     /// Observes the thread. The watchdog had no CPU for `lag` just before, and the machine has been `asleep` for so long since it
