@@ -261,6 +261,8 @@ fn event(kind: EventKind, fatal: bool, end: Option<u64>, samples: u64, name: &st
     let duration = |nanoseconds| {
         new!(StallEnd {
             duration: Duration::from_nanos(nanoseconds),
+            // Where the wait of the thread was known by its ping alone.
+            at_least: true,
             how: "recovered".into(),
         })
     };
@@ -310,7 +312,7 @@ fn what_ends_launches_comes_before_hiccups() {
     assert_eq!(top[0].labels["endings"]["never seen to end"], 5);
     assert_eq!(
         (top[2].at_least, top[2].labels["endings"]["recovered"]),
-        (false, 1)
+        (true, 1)
     );
 }
 

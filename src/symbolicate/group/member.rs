@@ -111,7 +111,7 @@ impl Member {
             origin: origin.to_owned(),
             duration,
             at_least,
-            ended: fatal || at_least,
+            ended: fatal || ending == NO_END,
             ending,
             time: Some(since_epoch(head.time)).filter(|time| *time > 0),
             launch: launch.unwrap_or(head.id),
