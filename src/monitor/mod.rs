@@ -99,7 +99,7 @@ impl Monitor {
     }
 
     /// The run loop's heartbeat: `begin` when the watched thread has something to do, `end` when it is
-    /// about to wait. A plain value: copy it wherever it is needed, or call [`heartbeat`](crate::heartbeat) there.
+    /// about to wait. A plain value: copy it wherever it is needed, or call [`heartbeat`](crate::heartbeat()) there.
     pub fn heartbeat(&self) -> Heartbeat {
         self.heartbeat
     }
