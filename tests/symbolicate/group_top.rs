@@ -161,30 +161,6 @@ fn the_samples_outweigh_the_moment_of_detection() {
     assert_eq!(normalised(&report), ["guilty", "draw"]);
 }
 
-/// Five samples of one function differ in what it calls; two others are equal.
-#[test]
-fn the_most_frequent_stack_is_the_path_that_most_samples_have() {
-    let mut report = stall("1.0", 1000, &["draw", "main"]).report;
-    let called = |number: u64| {
-        let mut stack = frames(5000 + number, &["/memcpy"]);
-        stack.extend(frames(1000, &["parse", "main"]));
-        stack
-    };
-    let stacks = (0..5).map(called);
-    let stacks = stacks.chain([(); 2].map(|()| frames(2000, &["draw", "main"])));
-    let samples = stacks.map(|frames| new!(Sample { count: 1, frames }));
-    report.samples = samples.collect();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("stall.wedjat");
-    std::fs::write(&path, wedjat::report::to_bytes(&report)).unwrap();
-    let text = crate::deadline::symbolicate(["--no-cache", path.to_str().unwrap()]).out;
-    assert!(
-        text.contains("Most frequent stack (5 of 7 samples"),
-        "{text}"
-    );
-    assert!(text.contains("Frame to Blame:      parse\n"), "{text}");
-}
-
 #[test]
 fn groups_are_bounded_and_keep_the_frequent() {
     let mut groups = Groups::new();

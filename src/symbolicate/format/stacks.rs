@@ -1,6 +1,5 @@
 //! Threads and stacks of a report in the order in which people see them, their weights, and the names of their frames.
 
-use std::cmp::Reverse;
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
@@ -8,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::Style;
 use crate::report::time::nanos;
 use crate::report::{AsyncEnd, EventKind, Thread};
-use crate::symbolicate::blame::{Blamed, Owner, blamed, each, each_of, owner};
+use crate::symbolicate::blame::{Blamed, Owner, each, each_of, owner};
 use crate::symbolicate::frame::{
     Awaiting, PhysicalFrame, SourceFrame, Stack, Symbolicated, image_file_name,
 };
@@ -207,22 +206,21 @@ fn unnamed(of: &Symbolicated, physical: &PhysicalFrame) -> String {
     format!("{}+{offset:#x}", image_file_name(&image.name))
 }
 
-/// Returns the index of the first sample of the path that was seen most often, how often, and the count of all samples. A path
-/// is the functions from the one to blame outward: what that one calls, and at which line, differs from sample to sample. Equal
-/// paths count together, however far apart in time. Of paths seen equally often, the first is returned.
+/// Returns the index of the sample whose stack was seen most often, how often, and the count of all samples. Equal
+/// stacks count together, however far apart in time. Of stacks seen equally often, the first is returned.
 pub(super) fn heaviest(of: &Symbolicated) -> Option<(usize, u64, u64)> {
     let mut total = 0_u64;
-    let mut weights: FxHashMap<Vec<u64>, (u64, Reverse<usize>)> = FxHashMap::default();
+    let mut weights: FxHashMap<Vec<u64>, (usize, u64)> = FxHashMap::default();
     for (index, (sample, stack)) in of.report.samples.iter().zip(&of.samples).enumerate() {
         let count = sample.count.max(1);
         total = total.saturating_add(count);
-        let from = blamed(of, stack).map(|found| found.physical.pc);
-        let path = (stack.joined()).skip_while(|frame| from.is_some_and(|pc| pc != frame.pc));
-        let path = path.map(|frame| frame.pc.wrapping_sub(frame.offset.unwrap_or(0)));
-        let (weight, _) = weights.entry(path.collect()).or_insert((0, Reverse(index)));
+        let pcs = stack.frames.iter().map(|frame| frame.pc).collect();
+        let (_, weight) = weights.entry(pcs).or_insert((index, 0));
         *weight = weight.saturating_add(count);
     }
-    let (weight, Reverse(index)) = weights.into_values().max()?;
+    let (index, weight) = weights
+        .into_values()
+        .max_by_key(|&(index, weight)| (weight, std::cmp::Reverse(index)))?;
     Some((index, weight, total))
 }
 
@@ -250,9 +248,10 @@ pub(super) fn in_order(of: &Symbolicated) -> Vec<(usize, Standing)> {
 }
 
 fn standing(of: &Symbolicated, thread: &Thread, stack: &Stack) -> Standing {
+    let name = thread.name.as_deref().unwrap_or("");
     let has = |wanted: Owner| each(stack).any(|f| owner(of, f.physical, f.frame) == wanted);
     match () {
-        () if thread.name.as_deref().unwrap_or("").starts_with("wedjat") => Standing::Recorder,
+        () if name.starts_with("wedjat") => Standing::Recorder,
         () if has(Owner::App) => Standing::InTheApp,
         () if has(Owner::Recorder) => Standing::Recorder,
         () if paused(stack).is_some() => Standing::Idle,
