@@ -205,6 +205,13 @@ fn files_of_the_repository_that_pages_name_are_there() {
     assert!(named > 50, "{named}");
 }
 
+/// The tool writes the table below its own head.
+#[test]
+fn the_page_of_exactness_begins_as_the_tool_writes_it() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    assert!(read("docs/measured/exactness.md").starts_with(&read("tools/exactness/head.md")));
+}
+
 /// `parse_price (demo.rs:98)`: a reader looks that line up.
 #[test]
 fn lines_of_the_demo_that_pages_name_lie_in_their_functions() {
