@@ -53,9 +53,7 @@ pub(super) fn has_left(owner: CrashOwner) -> Option<bool> {
 pub(super) fn retract_survived(seen: SeenState) {
     let retract = || {
         // A process that is to end, and has a handler for that, will.
-        if let Some(ours) = installed()
-            && STATE.signal() != libc::SIGTERM
-        {
+        if let Some(ours) = installed().filter(|_| STATE.signal() != libc::SIGTERM) {
             (ours.writer.retract)();
         }
     };
@@ -95,23 +93,28 @@ fn is_survived(seen: SeenState) -> Option<bool> {
     }
 }
 
-/// Waits until it is known whether the process survives a crash, 5 s at most. Returns false if a report is not to be written,
-/// since the process seems to die, and at once in a handler that is called for a crash. Signal-safe.
+/// Waits until it is known whether the process survives the crash of another thread, 5 s at most, and for so many looks at most
+/// that find that thread running. Returns the last state. Signal-safe.
+fn wait_until_decided(most_running: u32) -> SeenState {
+    let (here, mut running) = (CrashOwner::current(), 0u32);
+    wait_while(|seen| {
+        let survived = is_survived(seen);
+        running = running.saturating_add(survived.is_none().into());
+        seen.owner != here && survived != Some(true) && running < most_running
+    })
+}
+
+/// Waits for the decision on a crash. Returns false if a report is not to be written, since the process seems to die, and at once
+/// in a handler that is called for a crash. Signal-safe.
 pub(crate) fn lives_on() -> bool {
-    let here = CrashOwner::current();
-    let seen = wait_while(|seen| seen.owner != here && is_survived(seen) != Some(true));
-    is_survived(seen) != Some(false)
+    is_survived(wait_until_decided(u32::MAX)) != Some(false)
 }
 
 /// The app ends in order, or takes us out: what it was asked about before was no death. A crash of another thread that is
 /// being reported, or about which an earlier handler is asked, may be one: waits for it, but a second at most while that thread
 /// runs, since it may have jumped out of that handler. Signal-safe.
 pub(crate) fn ends_in_order() {
-    let (here, mut looks) = (CrashOwner::current(), 0u32);
-    let seen = wait_while(|seen| {
-        looks = looks.saturating_add(is_survived(seen).is_none().into());
-        seen.owner != here && is_survived(seen) != Some(true) && looks < WAIT_STEPS / 5
-    });
+    let seen = wait_until_decided(WAIT_STEPS / 5);
     if is_survived(seen) != Some(false) {
         retract_survived(seen);
     }
