@@ -154,6 +154,14 @@ fn spin() {
     }
 }
 
+struct SetAtTheEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Captures a thread that does nothing but `turn`, again and again, while `WITHIN` is set: a
 /// capture that wanted a lock which that thread holds would never end.
 fn captured_while(ends: &[WalkEnd], mut turn: impl FnMut() + Send) {
@@ -161,13 +169,15 @@ fn captured_while(ends: &[WalkEnd], mut turn: impl FnMut() + Send) {
     let done = AtomicBool::new(false);
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
-        let done = &done;
+        let is_over = &done;
         scope.spawn(move || {
             sender.send(Thread::current()).unwrap();
-            while !done.load(Ordering::Relaxed) {
+            while !is_over.load(Ordering::Relaxed) {
                 turn();
             }
         });
+        // A failed assertion ends the thread too.
+        let _end = SetAtTheEnd(&done);
         let thread = receiver.recv().unwrap();
         let mut limits = CaptureLimits::default();
         limits.answer = 10_000_000_000;
@@ -185,7 +195,6 @@ fn captured_while(ends: &[WalkEnd], mut turn: impl FnMut() + Send) {
                 ended += u64::from(is_right);
             }
         }
-        done.store(true, Ordering::Relaxed);
         assert!(
             ended * 100 >= taken * 95,
             "{ended} of {taken} end at {ends:?}"

@@ -238,6 +238,40 @@ fn a_thread_that_ends_meanwhile_is_gone_not_unresponsive() {
     }
 }
 
+/// CPU time of the calling thread, nanoseconds.
+fn cpu_time() -> i64 {
+    // SAFETY: the kernel fills in the plain struct, which lives across the call.
+    unsafe {
+        let mut time: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time);
+        time.tv_sec * 1_000_000_000 + time.tv_nsec
+    }
+}
+
+/// A thread that is about to end blocks all signals first.
+#[test]
+fn a_thread_that_blocks_signals_for_its_last_moment_is_gone() {
+    let mut capturer = capturer();
+    let images = ImageTable::enter();
+    for _ in 0..100 {
+        let (send, thread) = mpsc::channel();
+        let ending = std::thread::spawn(move || {
+            // SAFETY: a plain set of this thread alone, which lives across the calls.
+            unsafe {
+                let mut all: libc::sigset_t = std::mem::zeroed();
+                libc::sigfillset(&mut all);
+                libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
+            }
+            let start = cpu_time();
+            send.send(Thread::current()).unwrap();
+            while cpu_time() < start + 500_000 {}
+        });
+        let captured = capturer.capture(thread.recv().unwrap(), &images);
+        assert!(matches!(captured, Err(StopError::Gone)), "{captured:?}");
+        ending.join().unwrap();
+    }
+}
+
 #[inline(never)]
 fn captures_itself(capturer: &mut Capturer, images: &ImagesGuard) {
     let captured = capturer.capture_here(images);

@@ -18,13 +18,14 @@ mod stack;
 mod stream;
 mod wait;
 
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use self::handler::HANDLERS;
 pub use self::handler::{answer, refuse};
 use self::queue::{is_denied, queue, send};
-use self::signal::{ALTERNATE, PRESENT};
+use self::signal::{ALTERNATE, PRESENT, is_lasting};
 pub use self::signal::{
     claim_profiling, claim_profiling_for_this_thread, claim_signals, install, release_profiling,
     taken, uninstall,
@@ -123,8 +124,7 @@ impl Stopper {
             // A previous handler was itself stopped in the middle; the memory is still its own.
             return Err(StopError::Unresponsive);
         }
-        let signal = signal_for(thread, &known, budget.answer)
-            .inspect_err(|_| slot.thread.store(0, Ordering::Relaxed))?;
+        let signal = signal_for(thread, &known, budget.answer)?;
         let generation = (state >> GENERATION_SHIFT).wrapping_add(1) & GENERATION_MASK;
         {
             // SAFETY: no handler has the slot: it is neither REQUESTED nor COPYING, and only this
@@ -152,9 +152,10 @@ impl Stopper {
         }
         // Our own handler blocks the signal too while it runs, and soon returns. A thread that is
         // about to end takes a signal and never looks at it.
+        let first_cpu = OnceCell::new();
         let is_hopeless = || {
             let is_withheld = HANDLERS.load(Ordering::Relaxed) == 0 && thread.withholds(signal);
-            is_withheld || !thread.is_alive()
+            is_withheld && is_lasting(thread, &first_cpu) || !thread.is_alive()
         };
         let is_ready = || thread.is_ready();
         if wait(slot, generation, budget.answer, is_hopeless, is_ready) {

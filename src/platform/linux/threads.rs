@@ -51,8 +51,8 @@ impl Thread {
     pub fn is_alive(self) -> bool {
         // SAFETY: signal 0 is not sent; the call only returns whether the thread is there.
         let known = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.0, 0) == 0 };
-        // The first thread stays known after its end until all others have ended (wait(2)).
-        known && !(self.is_main() && self.state() == Some(b'Z'))
+        // One that has ended stays known for a moment, the first thread until all others have ended (wait(2), proc(5)).
+        known && !matches!(self.state(), Some(b'Z' | b'X'))
     }
 
     /// Returns true if it is running or ready to run.

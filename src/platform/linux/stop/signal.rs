@@ -11,11 +11,11 @@
 //! (`_dispatch_worker_thread` in src/queue.c of swift-corelibs-libdispatch). A profiler of the app's takes SIGPROF, or gives
 //! up where it finds a handler. Therefore SIGPROF is claimed only where such threads are watched.
 
+use std::cell::OnceCell;
 use std::io::{Error, ErrorKind};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::StopError;
-use super::slot::was_asked_last;
 use crate::platform::clock::monotonic as now;
 use crate::platform::linux::threads::ThreadSignals;
 use crate::platform::linux::{context, entry};
@@ -210,7 +210,7 @@ impl CaptureSignal {
     }
 
     /// Returns the signal by which to ask `thread`: this one, or SIGPROF if the thread blocks this one. A thread that blocks
-    /// all signals for a moment, as one that starts another thread or returns from our handler, is waited for up to
+    /// all signals for a moment, as one that starts another thread, ends, or returns from our handler, is waited for up to
     /// `patience` nanoseconds. Signal-safe.
     ///
     /// # Errors
@@ -218,8 +218,8 @@ impl CaptureSignal {
     /// [`CaptureSignal::in_place`].
     pub(super) fn open_to(&self, thread: Thread, patience: u64) -> Result<i32, StopError> {
         let usual = self.in_place()?;
-        let until = now().saturating_add(if was_asked_last(thread) { patience } else { 0 });
-        let mut first_cpu = None;
+        let until = now().saturating_add(patience);
+        let (first_cpu, mut is_last_look) = (OnceCell::new(), false);
         loop {
             // A kernel that does not report the mask leaves it to the answer.
             let blocked = thread.signals().map_or(0, |signals| signals.blocked);
@@ -231,13 +231,7 @@ impl CaptureSignal {
             if may_profile && signals::is_in_place(libc::SIGPROF) {
                 return Ok(libc::SIGPROF);
             }
-            let progress = thread.progress();
-            let is_ready = progress.is_some_and(|progress| progress.running);
-            let cpu = progress.map_or(0, |progress| progress.cpu);
-            let is_first = first_cpu.is_none();
-            let ran = cpu.saturating_sub(*first_cpu.get_or_insert(cpu));
-            if !is_first && (now() >= until || ran > WAY_OUT || !is_ready) {
-                // One that ends blocks all signals first.
+            if is_last_look {
                 return Err(if thread.is_alive() {
                     StopError::Blocked
                 } else {
@@ -245,12 +239,25 @@ impl CaptureSignal {
                 });
             }
             signals::pause(BETWEEN);
+            is_last_look = is_lasting(thread, &first_cpu) || now() >= until;
         }
     }
+}
+
+/// Returns true if no code that blocks signals for a moment keeps them blocked so long: the thread sleeps, or has run for
+/// [`WAY_OUT`] since the first call, whose CPU time is kept in `first`. One that is ready but gets no CPU may be in such
+/// code. Signal-safe.
+pub(super) fn is_lasting(thread: Thread, first: &OnceCell<u64>) -> bool {
+    thread.progress().is_none_or(|progress| {
+        let ran = progress
+            .cpu
+            .saturating_sub(*first.get_or_init(|| progress.cpu));
+        !progress.running || ran > WAY_OUT
+    })
 }
 
 /// Time between two looks at the mask of a thread that blocks everything, nanoseconds.
 const BETWEEN: i64 = 150_000;
 
-/// A thread that has run for so long has left our handler, nanoseconds.
+/// The longest time that such code runs, nanoseconds.
 const WAY_OUT: u64 = 1_000_000;

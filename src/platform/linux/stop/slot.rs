@@ -119,10 +119,3 @@ pub(super) fn request_to_this_thread() -> Option<(&'static CaptureSlot, u64)> {
         is_requested.then_some((slot, state >> GENERATION_SHIFT))
     })
 }
-
-/// Returns true if some stopper asked `thread` last. Signal-safe.
-pub(super) fn was_asked_last(thread: Thread) -> bool {
-    SLOTS
-        .iter()
-        .any(|slot| slot.thread.load(Ordering::Relaxed) == thread.tid())
-}
