@@ -409,13 +409,13 @@ fn a_folder_is_made_for_its_user_alone_and_a_shared_one_is_refused() {
                 .count(),
             0
         );
-        let InstallError::SharedDirectory { mend, .. } = &error else {
+        let InstallError::SharedDirectory { fix_command, .. } = &error else {
             panic!("{error}")
         };
-        assert!(error.to_string().contains(mend), "{error}");
+        assert!(error.to_string().contains(fix_command), "{error}");
         drop(install(&made, true, false).unwrap());
         // The command that is named mends it.
-        let status = std::process::Command::new("sh").args(["-c", mend]).status();
+        let status = std::process::Command::new("sh").args(["-c", fix_command]).status();
         assert!(status.unwrap().success());
         drop(install(&made, false, false).unwrap());
     }
@@ -428,10 +428,10 @@ fn a_folder_is_made_for_its_user_alone_and_a_shared_one_is_refused() {
         fs::set_permissions(&below, fs::Permissions::from_mode(0o700)).unwrap();
         let refused = install(&below, false, false).err();
         assert_eq!(refused.is_some(), is_refused, "{mode:o}");
-        let Some(InstallError::SharedDirectory { mend, .. }) = &refused else {
+        let Some(InstallError::SharedDirectory { fix_command, .. }) = &refused else {
             continue;
         };
-        let status = std::process::Command::new("sh").args(["-c", mend]).status();
+        let status = std::process::Command::new("sh").args(["-c", fix_command]).status();
         assert!(status.unwrap().success());
         drop(install(&below, false, false).unwrap());
     }

@@ -27,7 +27,7 @@ pub enum InstallError {
         /// The folder.
         path: PathBuf,
         /// The shell command that fixes it.
-        mend: String,
+        fix_command: String,
     },
     /// A signal's handler could not be installed.
     Signal {
@@ -66,10 +66,10 @@ impl fmt::Display for InstallError {
                     path.display()
                 )
             }
-            InstallError::SharedDirectory { path, mend } => {
+            InstallError::SharedDirectory { path, fix_command } => {
                 write!(
                     f,
-                    "other users may write in the folder of reports, {}: run `{mend}`, choose a folder that only this user can write in, or allow it (shared_directory)",
+                    "other users may write in the folder of reports, {}: run `{fix_command}`, choose a folder that only this user can write in, or allow it (shared_directory)",
                     path.display()
                 )
             }

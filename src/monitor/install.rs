@@ -81,7 +81,7 @@ fn open_folder(path: &Path, may_be_shared: bool, room: u32) -> Result<Folder, In
     {
         return Err(InstallError::SharedDirectory {
             path: path.to_owned(),
-            mend: others.repair(path),
+            fix_command: others.repair(path),
         });
     }
     let folder = Folder::new(directory, path).map_err(in_folder(path))?;
