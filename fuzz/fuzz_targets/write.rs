@@ -203,7 +203,7 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             name: &image.name,
             id: &image.id,
             base: image.base,
-            stated: image.stated,
+            base_svma: image.base_svma,
             size: image.size,
             arch: image.arch.as_deref(),
             text_hash: image.text_hash.as_deref(),

@@ -57,7 +57,7 @@ impl Wanted {
         let at = *known[at].get_or_insert_with(|| self.image(report, image));
         let distance = pc.lookup().wrapping_sub(image.base);
         let addresses = &mut self.images[at].addresses;
-        addresses.insert((distance, image.stated));
+        addresses.insert((distance, image.base_svma));
     }
 
     fn image(&mut self, report: &Report, image: &Image) -> usize {

@@ -19,7 +19,7 @@
 //! let mut image = Image::default();
 //! image.id = id;
 //! image.base = 0x1_04c3_c000;
-//! image.stated = 0x1_0000_0000;
+//! image.base_svma = 0x1_0000_0000;
 //! let mut frame = Frame::default();
 //! frame.pc = 0x1_04c3_c548;
 //! frame.found = Found::Context;

@@ -311,7 +311,7 @@ impl ReportRun<'_> {
         let (all, gathered) = (&self.symbolicator.files, self.gathered);
         let find = || Answers::find(gathered, all, image, build);
         let answers = self.images[at as usize].get_or_insert_with(find).as_ref();
-        let base = answers.map_or(image.stated, |answers| answers.place(image.stated));
+        let base = answers.map_or(image.base_svma, |answers| answers.place(image.base_svma));
         let svma = |avma: u64| avma.wrapping_sub(image.base).wrapping_add(base);
         let own = svma(frame.pc);
         let open = || all.find(image, build);

@@ -131,7 +131,7 @@ fn in_file(report: &wedjat::report::Report, at: u64, length: usize) -> Vec<u8> {
         .unwrap();
     let bytes = std::fs::read(&image.name).unwrap();
     let file = object::File::parse(&*bytes).unwrap();
-    let stated = at - image.base + image.stated;
+    let stated = at - image.base + image.base_svma;
     let found = file
         .segments()
         .find_map(|segment| segment.data_range(stated, length as u64).unwrap());

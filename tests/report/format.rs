@@ -438,7 +438,7 @@ fn the_worked_example_is_what_the_writer_writes() {
             name: "/Applications/MyApp",
             id: b"wedjat  image 01",
             base: 0x1_0400_0000,
-            stated: 0x1_0000_0000,
+            base_svma: 0x1_0000_0000,
             size: 0x8000,
             ..Default::default()
         })

@@ -51,7 +51,7 @@ fn report() -> Report {
             name: "/home/alice/bin/myapp".to_owned(),
             id: vec![7; 20],
             base: SLIDE,
-            stated: 0x1000,
+            base_svma: 0x1000,
             size: 0x4000,
         }),
         new!(Image {
@@ -201,7 +201,7 @@ fn addresses_mean_the_same_place_in_the_same_image() {
         panic!()
     };
     let frame = &report.threads[0].frames[0];
-    assert_eq!(frame.pc - first.base + first.stated, 0x1010);
+    assert_eq!(frame.pc - first.base + first.base_svma, 0x1010);
     assert_eq!(report.threads[0].registers, [("rip".to_owned(), frame.pc)]);
     assert_eq!(
         report.event.unwrap().signal.unwrap().address,

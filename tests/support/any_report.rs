@@ -251,7 +251,7 @@ fn image(u: &mut Unstructured<'_>) -> Result<Image> {
         name: u.arbitrary()?,
         id: u.arbitrary()?,
         base: u.arbitrary()?,
-        stated: u.arbitrary()?,
+        base_svma: u.arbitrary()?,
         size: u.arbitrary()?,
         arch: u.arbitrary()?,
         text_hash: u.arbitrary()?,

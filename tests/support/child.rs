@@ -242,7 +242,7 @@ pub fn functions(report: &Report, thread: usize) -> Vec<String> {
     let name = |frame: &wedjat::report::Frame| {
         let image = &report.images[frame.image? as usize];
         let back = u64::from(frame.found != wedjat::report::Found::Context);
-        let address = frame.pc - back - image.base + image.stated;
+        let address = frame.pc - back - image.base + image.base_svma;
         symbols(&image.name)
             .iter()
             .find(|(range, _)| range.contains(&address))

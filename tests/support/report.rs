@@ -223,7 +223,7 @@ fn image(n: u64) -> Image {
         name: format!("/usr/lib/libimage{n}.so"),
         id: vec![n as u8; 20],
         base: 0x1_0000_0000 * (1 + n),
-        stated: 0x4000,
+        base_svma: 0x4000,
         size: 0x8000,
         arch: some("x86_64"),
         text_hash: Some(vec![9; 8]),
@@ -446,7 +446,7 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
             name: &name,
             id: &id,
             base: base(image),
-            stated: 0,
+            base_svma: 0,
             size: 0x3f_e000,
             arch: Some("x86_64"),
             ..Default::default()

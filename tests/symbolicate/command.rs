@@ -117,7 +117,7 @@ fn stall(id: Vec<u8>) -> Report {
         name: "/Applications/Kiosk.app/Contents/MacOS/kiosk".into(),
         id,
         base: 0x1_0000_0000 + slide,
-        stated: 0x1_0000_0000,
+        base_svma: 0x1_0000_0000,
         size: 0x10000,
     }));
     report

@@ -120,7 +120,7 @@ fn pictured() -> Report {
             name: name.into(),
             id: id.into(),
             base,
-            stated: base,
+            base_svma: base,
             size,
             arch: Some("arm64".into()),
         })

@@ -192,7 +192,7 @@ impl Story<'_> {
                 name: PATH.into(),
                 id: id.collect(),
                 base: self.base,
-                stated: STATED,
+                base_svma: STATED,
                 size: 0x8000,
                 arch: Some(self.program.arch.into()),
             }),

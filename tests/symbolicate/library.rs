@@ -207,7 +207,7 @@ fn a_report_has_as_much_time_as_it_is_given_and_a_file_as_much_room() {
         report.images.push(new!(Image {
             id,
             base: 0x1_04c3_c000,
-            stated: 0x1_0000_0000,
+            base_svma: 0x1_0000_0000,
         }));
         let frame = new!(Frame {
             pc: 0x1_04c3_c548,

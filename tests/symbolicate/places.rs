@@ -214,7 +214,7 @@ fn report(id: &[u8], name: &str, pc: u64) -> Report {
         name: name.into(),
         id: id.to_vec(),
         base: 0x1_0000_0000,
-        stated: 0x1_0000_0000,
+        base_svma: 0x1_0000_0000,
         size: 0x100_0000,
     }));
     let frame = new!(Frame {

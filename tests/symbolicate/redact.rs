@@ -76,7 +76,7 @@ fn report() -> Report {
         name: "/Users/alice/Applications/Kiosk.app/Contents/MacOS/kiosk".to_owned(),
         id: uuid(),
         base: BASE + SLIDE,
-        stated: BASE,
+        base_svma: BASE,
         size: 0x8000,
     }));
     let text = |text: &str| Value::Text(text.to_owned());

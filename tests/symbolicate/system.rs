@@ -338,7 +338,7 @@ fn report() -> Report {
             id: library.uuid.to_vec(),
             name: library.path.into(),
             base: library.address + SLIDE,
-            stated: library.address,
+            base_svma: library.address,
             size: 0x4000,
             arch: Some("arm64e".into()),
         }));

@@ -223,7 +223,7 @@ fn report(
             name: &file.name,
             id: &file.id,
             base: base(index),
-            stated: 0,
+            base_svma: 0,
             size: file.size,
             arch: Some("x86_64"),
             text_hash: None,

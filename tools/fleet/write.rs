@@ -220,7 +220,7 @@ impl Report<'_> {
             name,
             id,
             base,
-            stated: if base == BASE { BASE } else { 0 },
+            base_svma: if base == BASE { BASE } else { 0 },
             size,
             arch: Some("x86_64"),
             text_hash: None,

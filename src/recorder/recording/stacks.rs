@@ -160,7 +160,7 @@ impl Recording {
                     name: &image.name,
                     id: &image.id,
                     base: image.base,
-                    stated: image.base_svma,
+                    base_svma: image.base_svma,
                     size: image.size,
                     arch: Some(arch_name(std::env::consts::ARCH)),
                     text_hash: image.text_hash.as_ref().map(<[u8; 12]>::as_slice),

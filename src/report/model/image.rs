@@ -19,7 +19,8 @@ section! {
         /// Base address that its file states.
         /// *always; svma*
         #[serde(with = "As::<Address>")]
-        stated: u64,
+        #[serde(rename = "stated")]
+        base_svma: u64,
         /// From `base` to the end of its last segment.
         /// *always; bytes*
         #[serde(deserialize_with = "lenient")]

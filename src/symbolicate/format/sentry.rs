@@ -148,7 +148,7 @@ fn debug_image(report: &Report, image: &Image) -> Value {
     json!({
         "type": if is_elf { "elf" } else { "macho" }, "code_file": image.name,
         "code_id": hex(&image.id), "debug_id": id_text(&guid),
-        "image_addr": address(image.base), "image_vmaddr": address(image.stated),
+        "image_addr": address(image.base), "image_vmaddr": address(image.base_svma),
         "image_size": image.size, "arch": image.arch.as_deref().unwrap_or(&report.head.arch),
     })
 }

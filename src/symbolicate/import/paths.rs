@@ -301,7 +301,7 @@ fn image_of(mut fields: JsonFields) -> Image {
         name: name.unwrap_or_else(|| source.to_owned()),
         id: id_of(&mut fields),
         base: fields.unsigned("base|image_addr").unwrap_or(0),
-        stated: fields.unsigned("image_vmaddr").unwrap_or(0),
+        base_svma: fields.unsigned("image_vmaddr").unwrap_or(0),
         size: fields.unsigned("size|image_size").unwrap_or(0),
         arch: fields.text("arch").or(arch),
         extra: fields.into_extra(),

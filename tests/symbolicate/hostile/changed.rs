@@ -81,7 +81,7 @@ fn use_up(path: &Path) {
         let image = new!(Image {
             id,
             base: CODE.start,
-            stated: CODE.start,
+            base_svma: CODE.start,
             size: 0x8000,
         });
         symbolicator.symbolicate(report::read(&report_of(vec![image])).unwrap().report);
