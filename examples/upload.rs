@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!(
                 "{} sent, {} to come, {} set aside",
                 sent.accepted,
-                sent.left,
+                sent.deferred,
                 sent.refused.len()
             );
             Ok(())
@@ -223,11 +223,11 @@ mod tests {
             "404 Not Found",
             "302 Found",
         ] {
-            assert_eq!(served(&folder, &[status]).0.left, 1, "{status}");
+            assert_eq!(served(&folder, &[status]).0.deferred, 1, "{status}");
             assert_eq!(left(&folder), 1, "{status}");
         }
         let unreachable = "http://127.0.0.1:1/reports";
-        assert_eq!(upload(&folder, unreachable).unwrap().left, 1);
+        assert_eq!(upload(&folder, unreachable).unwrap().deferred, 1);
         assert_eq!(left(&folder), 1);
 
         let (sent, bodies) = served(&folder, &["201 Created"]);
@@ -267,7 +267,7 @@ mod tests {
         let unreadable = folder.join("2001-01-01T00-00-00.000Z-live-01234567.wedjat");
         std::fs::write(&unreadable, "no report").unwrap();
         let (sent, _) = served(&folder, &["422 Unprocessable Content", "200 OK"]);
-        assert_eq!((sent.accepted, sent.left, sent.refused.len()), (1, 0, 2));
+        assert_eq!((sent.accepted, sent.deferred, sent.refused.len()), (1, 0, 2));
         assert_eq!(sent.refused[0], unreadable.with_extension("refused"));
         assert_eq!(left(&folder), 0);
         std::fs::remove_dir_all(&folder).unwrap();

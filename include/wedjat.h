@@ -557,7 +557,7 @@ typedef struct {
   /*
    Reports that stay for another time.
    */
-  uint64_t left;
+  uint64_t deferred;
   /*
    Reports that another sender has in hand.
    */

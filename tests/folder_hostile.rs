@@ -348,7 +348,7 @@ fn a_child_that_began_while_a_report_was_sent_does_not_keep_it() {
             Answer::Later
         });
         let sent = sent.unwrap();
-        (sent.left, sent.busy)
+        (sent.deferred, sent.busy)
     };
     let both = [send(), send()];
     // SAFETY: a child of ours, of which nothing is wanted.

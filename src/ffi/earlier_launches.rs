@@ -87,7 +87,7 @@ pub struct wedjat_sent {
     /// Reports that were set aside.
     pub refused: u64,
     /// Reports that stay for another time.
-    pub left: u64,
+    pub deferred: u64,
     /// Reports that another sender has in hand.
     pub busy: u64,
 }
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn wedjat_send(
         size: 0,
         accepted: counts.accepted as u64,
         refused: counts.refused.len() as u64,
-        left: counts.left as u64,
+        deferred: counts.deferred as u64,
         busy: counts.busy as u64,
     };
     // SAFETY: as the caller promises; null is allowed.

@@ -33,7 +33,7 @@ pub struct Sent {
     /// Paths of the reports that were set aside.
     pub refused: Vec<PathBuf>,
     /// Reports that stay for another time.
-    pub left: usize,
+    pub deferred: usize,
     /// Reports that another sender has in hand.
     pub busy: usize,
 }
@@ -65,7 +65,7 @@ pub struct Sent {
 ///         None => Answer::Stop,
 ///     }
 /// })?;
-/// println!("{} sent, {} to come", sent.accepted, sent.left);
+/// println!("{} sent, {} to come", sent.accepted, sent.deferred);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn send(
@@ -80,7 +80,7 @@ pub fn send(
     };
     for stored in reports(directory)? {
         if stopped {
-            sent.left += 1;
+            sent.deferred += 1;
             continue;
         }
         let Some(_in_hand) = lock_report(&folder, &stored) else {
@@ -97,7 +97,7 @@ pub fn send(
                     .map(|()| sent.refused.push(path))
             }
             answer => {
-                sent.left += 1;
+                sent.deferred += 1;
                 stopped = answer == Answer::Stop;
                 Ok(())
             }
@@ -163,7 +163,7 @@ mod tests {
             _ => Answer::Accepted,
         })
         .unwrap();
-        assert_eq!((sent.accepted, sent.left, sent.busy), (1, 3, 0));
+        assert_eq!((sent.accepted, sent.deferred, sent.busy), (1, 3, 0));
         let aside = [damaged, refused].map(|path| path.with_extension("refused"));
         assert_eq!(sent.refused, aside);
         assert!(aside.iter().all(|path| path.exists()) && !good.exists());

@@ -252,9 +252,9 @@ int main(int argc, char **argv) {
   CHECK(!wedjat_send(NULL, answer, answers, &sent) && !wedjat_send(argv[1], NULL, NULL, &sent));
   CHECK(wedjat_reports(argv[1], NULL, NULL) == 2);
   answers[0] = WEDJAT_LATER, answers[1] = WEDJAT_STOP;
-  CHECK(wedjat_send(argv[1], answer, answers, &sent) && sent.left == 2 && asked == 2);
+  CHECK(wedjat_send(argv[1], answer, answers, &sent) && sent.deferred == 2 && asked == 2);
   answers[0] = WEDJAT_REFUSED, answers[1] = WEDJAT_ACCEPTED, asked = 0;
-  CHECK(wedjat_send(argv[1], answer, answers, &sent) && sent.refused == 1 && sent.accepted == 1 && sent.left == 0);
+  CHECK(wedjat_send(argv[1], answer, answers, &sent) && sent.refused == 1 && sent.accepted == 1 && sent.deferred == 0);
   CHECK(wedjat_reports(argv[1], told, (void *)"left over") == 0);
   printf("done\n");
   return 0;

@@ -33,13 +33,13 @@ nonisolated extension Recorder {
     /// Reports that were set aside.
     public var refused: UInt64
     /// Reports that stay for another time.
-    public var left: UInt64
+    public var deferred: UInt64
     /// Reports that another sender has in hand.
     public var busy: UInt64
 
     /// Makes counts.
-    public init(accepted: UInt64 = 0, refused: UInt64 = 0, left: UInt64 = 0, busy: UInt64 = 0) {
-      (self.accepted, self.refused, self.left, self.busy) = (accepted, refused, left, busy)
+    public init(accepted: UInt64 = 0, refused: UInt64 = 0, deferred: UInt64 = 0, busy: UInt64 = 0) {
+      (self.accepted, self.refused, self.deferred, self.busy) = (accepted, refused, deferred, busy)
     }
   }
 
@@ -86,7 +86,7 @@ nonisolated extension Recorder {
       throw RecorderError(
         .folderUnavailable, "Reports in this folder could not be listed, removed or set aside: \(path)")
     }
-    return Sent(accepted: sent.accepted, refused: sent.refused, left: sent.left, busy: sent.busy)
+    return Sent(accepted: sent.accepted, refused: sent.refused, deferred: sent.deferred, busy: sent.busy)
   }
 
   /// Hands each report that earlier launches left in `directory` to `each`, oldest first, and removes, sets aside or keeps it

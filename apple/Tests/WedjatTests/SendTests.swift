@@ -17,7 +17,7 @@ final class SendTests: RecorderTestCase {
       offered.append(url)
       return answers.removeFirst()
     }
-    XCTAssertEqual(sent, Recorder.Sent(accepted: 1, refused: 1, left: 2))
+    XCTAssertEqual(sent, Recorder.Sent(accepted: 1, refused: 1, deferred: 2))
     XCTAssertEqual(try Recorder.reports(in: folder), Array(offered.suffix(2)))
     XCTAssertEqual(
       try Recorder.sendAndWait(from: folder) { _ in .accepted }, Recorder.Sent(accepted: 2))
@@ -60,7 +60,7 @@ final class SendTests: RecorderTestCase {
     }
     let sent = try await task.value
     XCTAssertEqual(offered.value, 1)
-    XCTAssertEqual(sent, Recorder.Sent(accepted: 1, left: 4))
+    XCTAssertEqual(sent, Recorder.Sent(accepted: 1, deferred: 4))
     XCTAssertEqual(try Recorder.reports(in: folder).count, 4)
   }
 
@@ -74,7 +74,7 @@ final class SendTests: RecorderTestCase {
       }
     }
     let sent = try await task.value
-    XCTAssertEqual(sent, Recorder.Sent(left: 2))
+    XCTAssertEqual(sent, Recorder.Sent(deferred: 2))
   }
 
   /// More sends than any pool has threads, each of which waits until all have a report.
