@@ -337,13 +337,13 @@ typedef struct {
    */
   uint64_t limit_bytes;
   /*
-   Most stalls with the same heaviest stack that are reported without a pause (5).
+   Most stalls with the same heaviest stack that are reported before a cooldown (5).
    */
-  uint32_t same_stalls;
+  uint32_t equal_stalls;
   /*
-   The first pause between reports of equal stalls after that, milliseconds (60,000).
+   The first cooldown between reports of equal stalls after that, milliseconds (60,000).
    */
-  uint32_t same_pause_ms;
+  uint32_t cooldown_ms;
   /*
    Most reports within an hour (60).
    */

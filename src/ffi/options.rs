@@ -150,10 +150,10 @@ pub struct wedjat_options {
     pub limit_reports: u32,
     /// Most bytes of all reports in the folder together (32 MiB).
     pub limit_bytes: u64,
-    /// Most stalls with the same heaviest stack that are reported without a pause (5).
-    pub same_stalls: u32,
-    /// The first pause between reports of equal stalls after that, milliseconds (60,000).
-    pub same_pause_ms: u32,
+    /// Most stalls with the same heaviest stack that are reported before a cooldown (5).
+    pub equal_stalls: u32,
+    /// The first cooldown between reports of equal stalls after that, milliseconds (60,000).
+    pub cooldown_ms: u32,
     /// Most reports within an hour (60).
     pub reports_per_hour: u32,
     /// Most stacks of the watched thread that are taken within an hour (20,000).
@@ -399,8 +399,8 @@ fn limits(builder: MonitorBuilder, given: &wedjat_options) -> MonitorBuilder {
         .with(reports, Limits::reports)
         .with(number(given.limit_bytes), Limits::bytes);
     let rates = RateLimit::default()
-        .with(number(given.same_stalls), RateLimit::same)
-        .with(milliseconds(given.same_pause_ms), RateLimit::pause)
+        .with(number(given.equal_stalls), RateLimit::equal_stalls)
+        .with(milliseconds(given.cooldown_ms), RateLimit::cooldown)
         .with(number(given.reports_per_hour), RateLimit::per_hour)
         .with(
             number(given.captures_per_hour),

@@ -13,15 +13,15 @@ settings! {
     /// ```
     /// use std::time::Duration;
     /// use wedjat::RateLimit;
-    /// let limit = RateLimit::default().same(1).pause(Duration::from_secs(600)).per_hour(10);
+    /// let limit = RateLimit::default().equal_stalls(1).cooldown(Duration::from_secs(600)).per_hour(10);
     /// ```
     #[derive(Eq)]
     pub struct RateLimit {
         /// Sets how many stalls with the same heaviest stack are all reported: 5 by default, at least 1.
-        pub(crate) same: u32 = 5, same: u32 => same.max(1);
-        /// Sets the first pause between reports of equal stalls after that (1 min by default). Each pause is twice as long
+        pub(crate) equal_stalls: u32 = 5, count: u32 => count.max(1);
+        /// Sets the first cooldown of equal stalls after that: none is reported meanwhile (1 min by default). Each is twice as long
         /// as the one before, up to a day.
-        pub(crate) pause: Duration = Duration::from_secs(60);
+        pub(crate) cooldown: Duration = Duration::from_secs(60);
         /// Sets how many reports there may be within an hour (60 by default).
         pub(crate) per_hour: u32 = 60;
         /// Sets how many bytes of reports there may be within an hour (32 MiB by default). Above it no new report begins.
@@ -54,9 +54,9 @@ struct KnownStack {
     key: u64,
     seen: u64,
     reported: u32,
-    /// Earliest time at which it is reported again, and the length of the pause after that.
+    /// Earliest time at which it is reported again, and the length of the cooldown after that.
     next: u64,
-    pause: u64,
+    cooldown: u64,
 }
 
 impl RateLimiter {
@@ -124,7 +124,7 @@ impl RateLimiter {
     }
 
     fn is_due(&mut self, now: u64, key: u64) -> bool {
-        let pause = u64::try_from(self.rate_limit.pause.as_nanos())
+        let cooldown = u64::try_from(self.rate_limit.cooldown.as_nanos())
             .unwrap_or(DAY)
             .min(DAY);
         let place = self
@@ -148,7 +148,7 @@ impl RateLimiter {
             seen: now,
             reported: 0,
             next: now,
-            pause,
+            cooldown,
         };
         let known = match slot {
             Some(known) if known.key == key => known,
@@ -159,9 +159,9 @@ impl RateLimiter {
             return false;
         }
         known.reported = known.reported.saturating_add(1);
-        if known.reported >= self.rate_limit.same {
-            known.next = now.saturating_add(known.pause);
-            known.pause = known.pause.saturating_mul(2).min(DAY);
+        if known.reported >= self.rate_limit.equal_stalls {
+            known.next = now.saturating_add(known.cooldown);
+            known.cooldown = known.cooldown.saturating_mul(2).min(DAY);
         }
         true
     }
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn more_stalls_than_there_is_room_for_push_out_the_oldest() {
-        let mut limiter = RateLimiter::new(RateLimit::default().same(1).per_hour(u32::MAX));
+        let mut limiter = RateLimiter::new(RateLimit::default().equal_stalls(1).per_hour(u32::MAX));
         for key in 0..=KNOWN as u64 {
             assert_eq!(limiter.passes(key, Some(key)), Ok(()));
         }

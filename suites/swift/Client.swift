@@ -87,7 +87,7 @@ func options() throws -> Recorder.Options {
   options.stall = .init(launch: .seconds(5))
   options.cpu = .init(over: .seconds(60), share: 0.5)
   options.limits = .init(reports: 5)
-  options.rates = .init(samePause: .seconds(1))
+  options.rates = .init(cooldown: .seconds(1))
   options.crash?.sigterm = true
   let data = try JSONEncoder().encode(options)
   let decoded = try JSONDecoder().decode(Recorder.Options.self, from: data)

@@ -56,12 +56,12 @@ nonisolated extension Recorder.Options.SlowFramesTrigger {
 
 @available(iOS 16, macOS 13, macCatalyst 16, tvOS 16, visionOS 1, *)
 nonisolated extension Recorder.Options.Rates {
-  /// Makes rates with a first pause between reports of equal stalls.
+  /// Makes rates with a first cooldown between reports of equal stalls.
   public init(
-    sameStalls: Int? = nil, samePause: Duration, reports: Int? = nil, captures: Int? = nil, bytes: Int? = nil
+    equalStalls: Int? = nil, cooldown: Duration, reports: Int? = nil, captures: Int? = nil, bytes: Int? = nil
   ) {
     self.init(
-      sameStalls: sameStalls, samePause: TimeInterval(samePause), reports: reports, captures: captures, bytes: bytes)
+      equalStalls: equalStalls, cooldown: TimeInterval(cooldown), reports: reports, captures: captures, bytes: bytes)
   }
 }
 

@@ -134,10 +134,10 @@ nonisolated extension Recorder.Options {
 
   /// Limits of an hour.
   public struct Rates: Hashable, Codable, Sendable {
-    /// Most stalls with the same heaviest stack that are reported without a pause (5).
-    public var sameStalls: Int?
-    /// First pause between reports of equal stalls after that (60).
-    public var samePause: TimeInterval?
+    /// Most stalls with the same heaviest stack that are reported before a cooldown (5).
+    public var equalStalls: Int?
+    /// First cooldown between reports of equal stalls after that (60).
+    public var cooldown: TimeInterval?
     /// Most reports (60).
     public var reports: Int?
     /// Most stacks of the main thread (20,000).
@@ -147,10 +147,10 @@ nonisolated extension Recorder.Options {
 
     /// Makes rates.
     public init(
-      sameStalls: Int? = nil, samePause: TimeInterval? = nil, reports: Int? = nil, captures: Int? = nil,
+      equalStalls: Int? = nil, cooldown: TimeInterval? = nil, reports: Int? = nil, captures: Int? = nil,
       bytes: Int? = nil
     ) {
-      (self.sameStalls, self.samePause) = (sameStalls, samePause)
+      (self.equalStalls, self.cooldown) = (equalStalls, cooldown)
       (self.reports, self.captures, self.bytes) = (reports, captures, bytes)
     }
   }

@@ -6,9 +6,9 @@ import XCTest
 final class OptionsTests: RecorderTestCase {
   func testOptionsAreValues() throws {
     var options = Recorder.Options(stall: .init(timeout: .milliseconds(100), launch: .seconds(5)), threads: 3)
-    options.rates = .init(samePause: .seconds(2))
+    options.rates = .init(cooldown: .seconds(2))
     XCTAssertEqual(options.stall, .init(timeout: 0.1, launch: 5))
-    XCTAssertEqual(options.rates.samePause, 2)
+    XCTAssertEqual(options.rates.cooldown, 2)
     XCTAssertNotEqual(options, Recorder.Options())
     XCTAssertEqual(Set([options, options]).count, 1)
     let decoded = try JSONDecoder().decode(Recorder.Options.self, from: JSONEncoder().encode(options))
