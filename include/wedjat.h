@@ -250,7 +250,7 @@ typedef struct {
   /*
    With `crash`: leave signals to the debugger while one is attached.
    */
-  bool not_debugged;
+  bool leave_to_debugger;
   /*
    With `crash`: report bytes around the crash, and texts that registers point at. They may be any data of the
    app.

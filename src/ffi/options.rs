@@ -103,7 +103,7 @@ pub struct wedjat_options {
     /// With `crash`: report SIGTERM too.
     pub sigterm: bool,
     /// With `crash`: leave signals to the debugger while one is attached.
-    pub not_debugged: bool,
+    pub leave_to_debugger: bool,
     /// With `crash`: report bytes around the crash, and texts that registers point at. They may be any data of the
     /// app.
     pub near_memory: bool,
@@ -267,7 +267,7 @@ const BOOLS: [usize; 12] = [
     offset_of!(wedjat_options, stall_launch_waits),
     offset_of!(wedjat_options, crash),
     offset_of!(wedjat_options, sigterm),
-    offset_of!(wedjat_options, not_debugged),
+    offset_of!(wedjat_options, leave_to_debugger),
     offset_of!(wedjat_options, near_memory),
     offset_of!(wedjat_options, cpu),
     offset_of!(wedjat_options, memory),
@@ -364,7 +364,7 @@ fn triggers(mut builder: MonitorBuilder, given: &wedjat_options) -> MonitorBuild
     if given.crash {
         let crash = Crash::default()
             .sigterm(given.sigterm)
-            .debugged(!given.not_debugged)
+            .leave_to_debugger(given.leave_to_debugger)
             .near_memory(given.near_memory);
         builder = builder.crash(crash);
     }

@@ -303,7 +303,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
                 let child = libc::fork();
                 if child == 0 {
                     libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
-                    let crash = wedjat::Crash::default().debugged(role != "debugged");
+                    let crash = wedjat::Crash::default().leave_to_debugger(role == "debugged");
                     let _monitor = wedjat::Monitor::builder("crash test", "1.0")
                         .directory(folder)
                         .crash(crash)

@@ -73,14 +73,14 @@ nonisolated extension Recorder.Options {
   public struct CrashTrigger: Hashable, Codable, Sendable {
     /// Report SIGTERM too.
     public var sigterm = false
-    /// Report while a debugger is attached; otherwise signals are left to it.
-    public var whileDebugged = true
+    /// Leave signals to the debugger while one is attached.
+    public var leaveToDebugger = false
     /// Report bytes around the crash. They may be anything that the app holds.
     public var nearMemory = false
 
     /// Makes the choice.
-    public init(sigterm: Bool = false, whileDebugged: Bool = true, nearMemory: Bool = false) {
-      (self.sigterm, self.whileDebugged, self.nearMemory) = (sigterm, whileDebugged, nearMemory)
+    public init(sigterm: Bool = false, leaveToDebugger: Bool = false, nearMemory: Bool = false) {
+      (self.sigterm, self.leaveToDebugger, self.nearMemory) = (sigterm, leaveToDebugger, nearMemory)
     }
   }
 

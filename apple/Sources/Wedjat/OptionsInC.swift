@@ -39,7 +39,7 @@ nonisolated extension Recorder.Options {
           options.launch_ms = milliseconds(stall?.launch)
           options.crash = crash != nil
           options.sigterm = crash?.sigterm ?? false
-          options.not_debugged = crash?.whileDebugged == false
+          options.leave_to_debugger = crash?.leaveToDebugger ?? false
           options.near_memory = crash?.nearMemory ?? false
           options.cpu = cpu != nil
           options.cpu_over_ms = milliseconds(cpu?.over)

@@ -37,7 +37,7 @@ pub(crate) fn install(
         .map_err(|error| (None, error))?;
     provide_stacks();
     ours.leave_to_debugger
-        .store(!crash.debugged, Ordering::Relaxed);
+        .store(crash.leave_to_debugger, Ordering::Relaxed);
     shared::forget();
     STATE.install(process_mark());
     signals::install(crash.signals(), handle).map_err(|(signal, error)| {

@@ -54,9 +54,9 @@ settings! {
         pub(crate) sigterm: bool = false;
         /// Sets whether Rust panics are reported (on by default).
         pub(crate) panics: bool = true;
-        /// Sets whether signals are reported while a debugger is attached (on by default). When off, they are left to
-        /// the debugger, which has seen them already, and no report is written.
-        pub(crate) debugged: bool = true;
+        /// Sets whether signals are left to the debugger while one is attached (off by default): it has seen them
+        /// already. No report is written then.
+        pub(crate) leave_to_debugger: bool = false;
         /// Sets whether memory near the crash is reported (off by default). It has the bytes around the instruction and the
         /// fault address, the top of the stack, and the C strings that registers point at. The app's data may be in it.
         pub(crate) near_memory: bool = false;

@@ -184,7 +184,7 @@ fn main() {
     builder = match what.as_str() {
         "stall" => builder.stall(Stall::default()),
         "later handler deals" => builder.stall(Stall::default()).crash(Crash::default()),
-        "left to a debugger" => builder.crash(Crash::default().debugged(false)),
+        "left to a debugger" => builder.crash(Crash::default().leave_to_debugger(true)),
         _ => builder.crash(Crash::default()),
     };
     let monitor = builder.install().expect("the monitor installs");
