@@ -271,7 +271,7 @@ typedef struct {
   /*
    Add names from the images' own symbols to frames.
    */
-  bool names;
+  bool resolve_names;
   /*
    List all images of the process, not only those that frames point into.
    */

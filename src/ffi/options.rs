@@ -114,7 +114,7 @@ pub struct wedjat_options {
     /// Report when the frame rate (of `wedjat_frame`) stays low while the installing thread is busy.
     pub slow_frames: bool,
     /// Add names from the images' own symbols to frames.
-    pub names: bool,
+    pub resolve_names: bool,
     /// List all images of the process, not only those that frames point into.
     pub all_images: bool,
 
@@ -272,7 +272,7 @@ const BOOLS: [usize; 12] = [
     offset_of!(wedjat_options, cpu),
     offset_of!(wedjat_options, memory),
     offset_of!(wedjat_options, slow_frames),
-    offset_of!(wedjat_options, names),
+    offset_of!(wedjat_options, resolve_names),
     offset_of!(wedjat_options, all_images),
     offset_of!(wedjat_options, shared_directory),
 ];
@@ -387,7 +387,9 @@ fn triggers(mut builder: MonitorBuilder, given: &wedjat_options) -> MonitorBuild
             .with(milliseconds(given.frames_lasting_ms), SlowFrames::lasting);
         builder = builder.slow_frames(frames);
     }
-    builder.names(given.names).all_images(given.all_images)
+    builder
+        .resolve_names(given.resolve_names)
+        .all_images(given.all_images)
 }
 
 fn limits(builder: MonitorBuilder, given: &wedjat_options) -> MonitorBuilder {

@@ -21,7 +21,7 @@ pub struct MonitorBuilder {
     pub(super) limits: Limits,
     pub(super) rate_limit: RateLimit,
     pub(super) loads: Loads,
-    pub(super) names: bool,
+    pub(super) resolve_names: bool,
     pub(super) all_images: bool,
     pub(super) capture_signal: Option<i32>,
     pub(super) stop_budget: Duration,
@@ -56,7 +56,7 @@ impl MonitorBuilder {
             limits: Limits::default(),
             rate_limit: RateLimit::default(),
             loads: Loads::default(),
-            names: false,
+            resolve_names: false,
             all_images: false,
             capture_signal: None,
             stop_budget: Duration::from_millis(1),
@@ -135,8 +135,8 @@ impl MonitorBuilder {
     /// Names frames in the app, from the images' symbol and export tables, in all reports but those of crashes. The
     /// names are looked up after the thread runs again. This allocates: if the watched thread hangs inside the
     /// allocator with its lock, the watchdog waits for that lock too.
-    pub fn names(mut self, names: bool) -> MonitorBuilder {
-        self.names = names;
+    pub fn resolve_names(mut self, resolve: bool) -> MonitorBuilder {
+        self.resolve_names = resolve;
         self
     }
 

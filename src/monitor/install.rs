@@ -186,7 +186,7 @@ impl MonitorBuilder {
     fn gather_facts(&self) -> ProcessInfo {
         let mut facts = ProcessInfo::gather(&self.name, &self.version, fresh_id());
         facts.all_images = self.all_images;
-        facts.names = self.names;
+        facts.names = self.resolve_names;
         facts.threads = self.threads;
         facts
     }

@@ -80,7 +80,7 @@ func each(_ recorder: Recorder, _ array: [Int], _ text: Substring, _ size: CGFlo
 }
 
 func options() throws -> Recorder.Options {
-  var options = Recorder.Options(stall: nil, names: true)
+  var options = Recorder.Options(stall: nil, resolveNames: true)
   options.stall = .init(launchWaits: true)
   options.stall = .init(timeout: 0.1, strikes: 3)
   options.stall = .init(timeout: .milliseconds(100), strikes: 3)

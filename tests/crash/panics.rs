@@ -146,7 +146,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
             std::panic::set_hook(Box::new(|_| ()));
             let builder = Monitor::builder("crash test", "1.0").directory(folder);
             // The names of a program with much debug information take long, and here their memory.
-            let builder = builder.names(true).crash(Crash::default());
+            let builder = builder.resolve_names(true).crash(Crash::default());
             let monitor = builder.stall(Stall::default()).install().unwrap();
             let heart = monitor.heartbeat();
             heart.turn(|| ());

@@ -115,7 +115,7 @@ fn install_all(folder: &Path) -> Monitor {
         .cpu(CpuLoad::default())
         .memory(MemoryLoad::default())
         .slow_frames(SlowFrames::default())
-        .names(true)
+        .resolve_names(true)
         .all_images(true)
         .on_report(|_| ())
         .install()

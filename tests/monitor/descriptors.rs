@@ -92,7 +92,7 @@ fn install(folder: &Path) -> (Monitor, mpsc::Receiver<std::path::PathBuf>) {
         .cpu(CpuLoad::default())
         .memory(MemoryLoad::default())
         .slow_frames(SlowFrames::default())
-        .names(true)
+        .resolve_names(true)
         .on_report(move |path| drop(sender.send(path.to_owned())))
         .install()
         .unwrap();

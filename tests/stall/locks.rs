@@ -101,7 +101,7 @@ fn play(test: &str, mutex: impl Fn() -> Mutex, lie: Option<i32>, check: impl Fn(
         let monitor = Monitor::builder("Locks", "1")
             .directory(&folder)
             .stall(Stall::default())
-            .names(true)
+            .resolve_names(true)
             .install()
             .unwrap();
         println!("ready");

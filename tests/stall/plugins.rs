@@ -79,7 +79,7 @@ fn each_frame_has_its_own_image(flags: &[&str]) {
         let monitor = Monitor::builder("Plugins", "1")
             .directory(&reports)
             .stall(Stall::default())
-            .names(true)
+            .resolve_names(true)
             .install()
             .unwrap();
         let heart = monitor.heartbeat();

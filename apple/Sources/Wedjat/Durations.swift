@@ -14,14 +14,14 @@ nonisolated extension Recorder.Options {
   /// Makes options with a budget for each capture: by default, stalls and crashes are reported.
   public init(
     stall: StallTrigger? = .init(), crash: CrashTrigger? = .init(), cpu: CPUTrigger? = nil,
-    memory: MemoryTrigger? = nil, slowFrames: SlowFramesTrigger? = nil, names: Bool = false, allImages: Bool = false,
-    threads: Int? = nil, stopBudget: Duration, captureSignal: Int32? = nil, limits: Limits = .init(),
+    memory: MemoryTrigger? = nil, slowFrames: SlowFramesTrigger? = nil, resolveNames: Bool = false,
+    allImages: Bool = false, threads: Int? = nil, stopBudget: Duration, captureSignal: Int32? = nil, limits: Limits = .init(),
     rates: Rates = .init(), sharedDirectory: Bool = false
   ) {
     self.init(
-      stall: stall, crash: crash, cpu: cpu, memory: memory, slowFrames: slowFrames, names: names, allImages: allImages,
-      threads: threads, stopBudget: TimeInterval(stopBudget), captureSignal: captureSignal, limits: limits, rates: rates,
-      sharedDirectory: sharedDirectory)
+      stall: stall, crash: crash, cpu: cpu, memory: memory, slowFrames: slowFrames, resolveNames: resolveNames,
+      allImages: allImages, threads: threads, stopBudget: TimeInterval(stopBudget), captureSignal: captureSignal,
+      limits: limits, rates: rates, sharedDirectory: sharedDirectory)
   }
 }
 

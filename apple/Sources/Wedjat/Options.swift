@@ -18,7 +18,7 @@ nonisolated extension Recorder {
     /// Report when the frame rate stays low while the main thread is busy; see ``Recorder/frame()``.
     public var slowFrames: SlowFramesTrigger?
     /// Add names from the images' own symbols to frames.
-    public var names = false
+    public var resolveNames = false
     /// List all images of the process, not only those that frames point into.
     public var allImages = false
     /// Most threads in a report beside the first (1024); 0 for none.
@@ -37,12 +37,12 @@ nonisolated extension Recorder {
     /// Makes options: by default, stalls and crashes are reported.
     public init(
       stall: StallTrigger? = .init(), crash: CrashTrigger? = .init(), cpu: CPUTrigger? = nil,
-      memory: MemoryTrigger? = nil, slowFrames: SlowFramesTrigger? = nil, names: Bool = false, allImages: Bool = false,
-      threads: Int? = nil, stopBudget: TimeInterval? = nil, captureSignal: Int32? = nil, limits: Limits = .init(),
+      memory: MemoryTrigger? = nil, slowFrames: SlowFramesTrigger? = nil, resolveNames: Bool = false,
+      allImages: Bool = false, threads: Int? = nil, stopBudget: TimeInterval? = nil, captureSignal: Int32? = nil, limits: Limits = .init(),
       rates: Rates = .init(), sharedDirectory: Bool = false
     ) {
       (self.stall, self.crash, self.cpu, self.memory) = (stall, crash, cpu, memory)
-      (self.slowFrames, self.names, self.allImages) = (slowFrames, names, allImages)
+      (self.slowFrames, self.resolveNames, self.allImages) = (slowFrames, resolveNames, allImages)
       (self.threads, self.stopBudget, self.captureSignal) = (threads, stopBudget, captureSignal)
       (self.limits, self.rates, self.sharedDirectory) = (limits, rates, sharedDirectory)
     }

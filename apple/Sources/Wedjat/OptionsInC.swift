@@ -51,7 +51,7 @@ nonisolated extension Recorder.Options {
           options.frames_below = share(slowFrames?.below)
           options.frames_cpu_share = share(slowFrames?.cpuShare)
           options.frames_lasting_ms = milliseconds(slowFrames?.lasting)
-          options.names = names
+          options.resolve_names = resolveNames
           options.all_images = allImages
           options.threads = threadLimit(threads)
           options.stop_budget_us = microseconds(stopBudget)

@@ -54,7 +54,7 @@ pub struct Frame {
     /// Index into [`Report::images`](super::Report::images), if the address is in a known image; past their end if the
     /// report was cut before that image.
     pub image: Option<u32>,
-    /// The name from the image's own symbol table, where `MonitorBuilder::names` is on.
+    /// The name from the image's own symbol table, where `MonitorBuilder::resolve_names` is on.
     pub name: Option<String>,
 }
 
