@@ -319,7 +319,7 @@ typedef struct {
   /*
    Most threads in a report besides the first (1024); -1 for none.
    */
-  int32_t threads;
+  int32_t max_other_threads;
   /*
    Longest time a capture may stop a thread, microseconds (1,000).
    */

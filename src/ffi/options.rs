@@ -140,7 +140,7 @@ pub struct wedjat_options {
     pub frames_lasting_ms: u32,
 
     /// Most threads in a report besides the first (1024); -1 for none.
-    pub threads: i32,
+    pub max_other_threads: i32,
     /// Longest time a capture may stop a thread, microseconds (1,000).
     pub stop_budget_us: u32,
     /// The real-time signal that stops threads on Linux (the first free one).
@@ -393,7 +393,7 @@ fn triggers(mut builder: MonitorBuilder, given: &wedjat_options) -> MonitorBuild
 }
 
 fn limits(builder: MonitorBuilder, given: &wedjat_options) -> MonitorBuilder {
-    let threads = number(given.threads).map(|most| usize::try_from(most).unwrap_or(0));
+    let threads = number(given.max_other_threads).map(|most| usize::try_from(most).unwrap_or(0));
     let budget = number(given.stop_budget_us).map(|most| Duration::from_micros(most.into()));
     let reports = number(given.limit_reports);
     let reports = reports.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
@@ -410,7 +410,7 @@ fn limits(builder: MonitorBuilder, given: &wedjat_options) -> MonitorBuilder {
         )
         .with(number(given.bytes_per_hour), RateLimit::bytes_per_hour);
     builder
-        .with(threads, MonitorBuilder::threads)
+        .with(threads, MonitorBuilder::max_other_threads)
         .with(budget, MonitorBuilder::stop_budget)
         .with(number(given.capture_signal), MonitorBuilder::capture_signal)
         .limits(limits)

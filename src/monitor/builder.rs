@@ -26,7 +26,7 @@ pub struct MonitorBuilder {
     pub(super) capture_signal: Option<i32>,
     pub(super) stop_budget: Duration,
     /// Threads in a report besides the first, at most.
-    pub(super) threads: usize,
+    pub(super) max_other_threads: usize,
     pub(super) on_stall: Option<OnStall>,
     pub(super) on_report: Option<OnReport>,
 }
@@ -60,7 +60,7 @@ impl MonitorBuilder {
             all_images: false,
             capture_signal: None,
             stop_budget: Duration::from_millis(1),
-            threads: MAX_THREADS,
+            max_other_threads: MAX_THREADS,
             on_stall: None,
             on_report: None,
         }
@@ -185,7 +185,7 @@ impl MonitorBuilder {
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("wedjat-threads-{}", std::process::id()));
     /// let builder = wedjat::Monitor::builder("MyApp", "1").directory(&dir);
-    /// let monitor = builder.threads(0).install()?;
+    /// let monitor = builder.max_other_threads(0).install()?;
     /// let path = monitor.record("this thread alone")?;
     /// let report = wedjat::report::read(&std::fs::read(&path)?)?.report;
     /// assert_eq!(report.threads.len(), 1);
@@ -193,8 +193,8 @@ impl MonitorBuilder {
     /// # std::fs::remove_dir_all(&dir)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn threads(mut self, most: usize) -> MonitorBuilder {
-        self.threads = most;
+    pub fn max_other_threads(mut self, most: usize) -> MonitorBuilder {
+        self.max_other_threads = most;
         self
     }
 

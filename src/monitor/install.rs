@@ -187,7 +187,7 @@ impl MonitorBuilder {
         let mut facts = ProcessInfo::gather(&self.name, &self.version, fresh_id());
         facts.all_images = self.all_images;
         facts.names = self.resolve_names;
-        facts.threads = self.threads;
+        facts.threads = self.max_other_threads;
         facts
     }
 

@@ -160,7 +160,7 @@ int main(int argc, char **argv) {
     options.cpu_share = 0.05, options.cpu_over_ms = 300;
     options.memory_bytes = 1 << 20;
     options.frames_below = 50, options.frames_lasting_ms = 400, options.frames_cpu_share = 0.05;
-    options.threads = -1, options.all_images = options.resolve_names = true;
+    options.max_other_threads = -1, options.all_images = options.resolve_names = true;
     options.on_report = told, options.on_report_data = (void *)"of a load";
     monitor = wedjat_install(&options, error, sizeof error);
     if (!monitor) fail(error);

@@ -107,7 +107,7 @@ pub fn role(role: &str, folder: &Path) -> bool {
             let builder = Monitor::builder("crash test", "1.0").directory(folder);
             let builder = builder.crash(Crash::default());
             let builder = match role {
-                "few" => builder.threads(FEW),
+                "few" => builder.max_other_threads(FEW),
                 _ => builder,
             };
             let _monitor = builder.install().unwrap();

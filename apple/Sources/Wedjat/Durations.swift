@@ -15,13 +15,13 @@ nonisolated extension Recorder.Options {
   public init(
     stall: StallTrigger? = .init(), crash: CrashTrigger? = .init(), cpu: CPUTrigger? = nil,
     memory: MemoryTrigger? = nil, slowFrames: SlowFramesTrigger? = nil, resolveNames: Bool = false,
-    allImages: Bool = false, threads: Int? = nil, stopBudget: Duration, captureSignal: Int32? = nil, limits: Limits = .init(),
-    rates: Rates = .init(), sharedDirectory: Bool = false
+    allImages: Bool = false, maxOtherThreads: Int? = nil, stopBudget: Duration, captureSignal: Int32? = nil,
+    limits: Limits = .init(), rates: Rates = .init(), sharedDirectory: Bool = false
   ) {
     self.init(
       stall: stall, crash: crash, cpu: cpu, memory: memory, slowFrames: slowFrames, resolveNames: resolveNames,
-      allImages: allImages, threads: threads, stopBudget: TimeInterval(stopBudget), captureSignal: captureSignal,
-      limits: limits, rates: rates, sharedDirectory: sharedDirectory)
+      allImages: allImages, maxOtherThreads: maxOtherThreads, stopBudget: TimeInterval(stopBudget),
+      captureSignal: captureSignal, limits: limits, rates: rates, sharedDirectory: sharedDirectory)
   }
 }
 

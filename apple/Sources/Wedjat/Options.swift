@@ -22,7 +22,7 @@ nonisolated extension Recorder {
     /// List all images of the process, not only those that frames point into.
     public var allImages = false
     /// Most threads in a report beside the first (1024); 0 for none.
-    public var threads: Int?
+    public var maxOtherThreads: Int?
     /// Longest time a capture may stop a thread (0.001).
     public var stopBudget: TimeInterval?
     /// On Linux: the real-time signal that stops threads (the first free one).
@@ -38,12 +38,12 @@ nonisolated extension Recorder {
     public init(
       stall: StallTrigger? = .init(), crash: CrashTrigger? = .init(), cpu: CPUTrigger? = nil,
       memory: MemoryTrigger? = nil, slowFrames: SlowFramesTrigger? = nil, resolveNames: Bool = false,
-      allImages: Bool = false, threads: Int? = nil, stopBudget: TimeInterval? = nil, captureSignal: Int32? = nil, limits: Limits = .init(),
-      rates: Rates = .init(), sharedDirectory: Bool = false
+      allImages: Bool = false, maxOtherThreads: Int? = nil, stopBudget: TimeInterval? = nil, captureSignal: Int32? = nil,
+      limits: Limits = .init(), rates: Rates = .init(), sharedDirectory: Bool = false
     ) {
       (self.stall, self.crash, self.cpu, self.memory) = (stall, crash, cpu, memory)
       (self.slowFrames, self.resolveNames, self.allImages) = (slowFrames, resolveNames, allImages)
-      (self.threads, self.stopBudget, self.captureSignal) = (threads, stopBudget, captureSignal)
+      (self.maxOtherThreads, self.stopBudget, self.captureSignal) = (maxOtherThreads, stopBudget, captureSignal)
       (self.limits, self.rates, self.sharedDirectory) = (limits, rates, sharedDirectory)
     }
   }

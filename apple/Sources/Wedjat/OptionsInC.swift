@@ -53,7 +53,7 @@ nonisolated extension Recorder.Options {
           options.frames_lasting_ms = milliseconds(slowFrames?.lasting)
           options.resolve_names = resolveNames
           options.all_images = allImages
-          options.threads = threadLimit(threads)
+          options.max_other_threads = threadLimit(maxOtherThreads)
           options.stop_budget_us = microseconds(stopBudget)
           options.capture_signal = signalNumber(captureSignal)
           options.limit_reports = count32(limits.reports)

@@ -5,7 +5,7 @@ import XCTest
 
 final class OptionsTests: RecorderTestCase {
   func testOptionsAreValues() throws {
-    var options = Recorder.Options(stall: .init(timeout: .milliseconds(100), launch: .seconds(5)), threads: 3)
+    var options = Recorder.Options(stall: .init(timeout: .milliseconds(100), launch: .seconds(5)), maxOtherThreads: 3)
     options.rates = .init(cooldown: .seconds(2))
     XCTAssertEqual(options.stall, .init(timeout: 0.1, launch: 5))
     XCTAssertEqual(options.rates.cooldown, 2)
