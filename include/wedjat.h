@@ -287,7 +287,7 @@ typedef struct {
   /*
    Time the launch may take, milliseconds (as long as a later turn).
    */
-  uint32_t launch_ms;
+  uint32_t launch_threshold_ms;
   /*
    With `cpu`: over how long, milliseconds (60,000).
    */

@@ -123,7 +123,7 @@ pub struct wedjat_options {
     /// Strikes in a row that make a stall (5).
     pub stall_strikes: u32,
     /// Time the launch may take, milliseconds (as long as a later turn).
-    pub launch_ms: u32,
+    pub launch_threshold_ms: u32,
     /// With `cpu`: over how long, milliseconds (60,000).
     pub cpu_over_ms: u32,
     /// With `cpu`: which share of one core (0.8; two cores are 2.0).
@@ -358,7 +358,10 @@ fn triggers(mut builder: MonitorBuilder, given: &wedjat_options) -> MonitorBuild
     if given.stall {
         let stall = stall_of(given.stall_timeout_ms, given.stall_strikes)
             .launch_waits(given.stall_launch_waits)
-            .with(milliseconds(given.launch_ms), Stall::launch);
+            .with(
+                milliseconds(given.launch_threshold_ms),
+                Stall::launch_threshold,
+            );
         builder = builder.stall(stall);
     }
     if given.crash {

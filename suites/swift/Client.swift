@@ -84,7 +84,7 @@ func options() throws -> Recorder.Options {
   options.stall = .init(launchWaits: true)
   options.stall = .init(timeout: 0.1, strikes: 3)
   options.stall = .init(timeout: .milliseconds(100), strikes: 3)
-  options.stall = .init(launch: .seconds(5))
+  options.stall = .init(launchThreshold: .seconds(5))
   options.cpu = .init(over: .seconds(60), share: 0.5)
   options.limits = .init(reports: 5)
   options.rates = .init(cooldown: .seconds(1))

@@ -147,7 +147,7 @@ fn a_launch_that_is_over_within_the_first_turn_makes_no_launch_stall_of_what_com
 
 #[test]
 fn a_launch_within_its_limit_is_not_counted_to_the_turn_that_ends_it() {
-    let stall = Stall::default().launch(Duration::from_secs(20));
+    let stall = Stall::default().launch_threshold(Duration::from_secs(20));
     for (rest, count) in [(100, 0), (400, 1)] {
         for launch in [10, 700, 1_530] {
             let mut simulation = Simulation::new(&stall, 0, 300_000, launch);

@@ -28,15 +28,15 @@ nonisolated extension Recorder.Options {
 @available(iOS 16, macOS 13, macCatalyst 16, tvOS 16, visionOS 1, *)
 nonisolated extension Recorder.Options.StallTrigger {
   /// Makes the conditions with a time for each strike.
-  public init(timeout: Duration, strikes: Int? = nil, launch: Duration? = nil, launchWaits: Bool = false) {
+  public init(timeout: Duration, strikes: Int? = nil, launchThreshold: Duration? = nil, launchWaits: Bool = false) {
     self.init(
-      timeout: TimeInterval(timeout), strikes: strikes, launch: launch.map { TimeInterval($0) },
+      timeout: TimeInterval(timeout), strikes: strikes, launchThreshold: launchThreshold.map { TimeInterval($0) },
       launchWaits: launchWaits)
   }
 
   /// Makes the conditions with a time for the launch.
-  public init(strikes: Int? = nil, launch: Duration, launchWaits: Bool = false) {
-    self.init(timeout: nil, strikes: strikes, launch: TimeInterval(launch), launchWaits: launchWaits)
+  public init(strikes: Int? = nil, launchThreshold: Duration, launchWaits: Bool = false) {
+    self.init(timeout: nil, strikes: strikes, launchThreshold: TimeInterval(launchThreshold), launchWaits: launchWaits)
   }
 }
 

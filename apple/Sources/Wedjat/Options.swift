@@ -38,8 +38,8 @@ nonisolated extension Recorder {
     public init(
       stall: StallTrigger? = .init(), crash: CrashTrigger? = .init(), cpu: CPUTrigger? = nil,
       memory: MemoryTrigger? = nil, slowFrames: SlowFramesTrigger? = nil, resolveNames: Bool = false,
-      allImages: Bool = false, maxOtherThreads: Int? = nil, stopBudget: TimeInterval? = nil, captureSignal: Int32? = nil,
-      limits: Limits = .init(), rates: Rates = .init(), sharedDirectory: Bool = false
+      allImages: Bool = false, maxOtherThreads: Int? = nil, stopBudget: TimeInterval? = nil,
+      captureSignal: Int32? = nil, limits: Limits = .init(), rates: Rates = .init(), sharedDirectory: Bool = false
     ) {
       (self.stall, self.crash, self.cpu, self.memory) = (stall, crash, cpu, memory)
       (self.slowFrames, self.resolveNames, self.allImages) = (slowFrames, resolveNames, allImages)
@@ -57,15 +57,17 @@ nonisolated extension Recorder.Options {
     /// Strikes in a row that make a stall (5).
     public var strikes: Int?
     /// Time the launch may take (as long as a later turn).
-    public var launch: TimeInterval?
+    public var launchThreshold: TimeInterval?
     /// Count whatever the thread waits for before its first beat as part of the launch.
     public var launchWaits = false
 
     /// Makes the conditions.
     public init(
-      timeout: TimeInterval? = nil, strikes: Int? = nil, launch: TimeInterval? = nil, launchWaits: Bool = false
+      timeout: TimeInterval? = nil, strikes: Int? = nil, launchThreshold: TimeInterval? = nil,
+      launchWaits: Bool = false
     ) {
-      (self.timeout, self.strikes, self.launch, self.launchWaits) = (timeout, strikes, launch, launchWaits)
+      (self.timeout, self.strikes) = (timeout, strikes)
+      (self.launchThreshold, self.launchWaits) = (launchThreshold, launchWaits)
     }
   }
 

@@ -36,7 +36,7 @@ nonisolated extension Recorder.Options {
           options.stall_launch_waits = stall?.launchWaits ?? false
           options.stall_timeout_ms = milliseconds(stall?.timeout)
           options.stall_strikes = count32(stall?.strikes)
-          options.launch_ms = milliseconds(stall?.launch)
+          options.launch_threshold_ms = milliseconds(stall?.launchThreshold)
           options.crash = crash != nil
           options.sigterm = crash?.sigterm ?? false
           options.leave_to_debugger = crash?.leaveToDebugger ?? false

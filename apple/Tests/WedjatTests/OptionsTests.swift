@@ -5,9 +5,10 @@ import XCTest
 
 final class OptionsTests: RecorderTestCase {
   func testOptionsAreValues() throws {
-    var options = Recorder.Options(stall: .init(timeout: .milliseconds(100), launch: .seconds(5)), maxOtherThreads: 3)
+    let stall = Recorder.Options.StallTrigger(timeout: .milliseconds(100), launchThreshold: .seconds(5))
+    var options = Recorder.Options(stall: stall, maxOtherThreads: 3)
     options.rates = .init(cooldown: .seconds(2))
-    XCTAssertEqual(options.stall, .init(timeout: 0.1, launch: 5))
+    XCTAssertEqual(options.stall, .init(timeout: 0.1, launchThreshold: 5))
     XCTAssertEqual(options.rates.cooldown, 2)
     XCTAssertNotEqual(options, Recorder.Options())
     XCTAssertEqual(Set([options, options]).count, 1)

@@ -26,7 +26,7 @@ impl Scenario {
         let name = std::env::args().nth(1).unwrap_or_else(|| "idle".into());
         // A toolkit's own start may take long; it is not what is tried here.
         let launch = if name == "first" { 900 } else { 20_000 };
-        let stall = Stall::default().launch(ms(launch));
+        let stall = Stall::default().launch_threshold(ms(launch));
         let folder = std::env::var_os("REPORTS").expect("REPORTS names a folder");
         let monitor = Monitor::builder("loops", "1")
             .directory(folder)

@@ -33,7 +33,7 @@ impl Detector {
         let mut detector = Detector {
             timeout: nanos(stall.timeout).max(1_000_000),
             strikes: stall.strikes.max(1),
-            launch: stall.launch.map_or(threshold, nanos),
+            launch: stall.launch_threshold.map_or(threshold, nanos),
             launch_waits: stall.launch_waits,
             observations: 0,
             last: observation,

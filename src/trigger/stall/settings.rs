@@ -17,8 +17,8 @@ settings! {
         pub(crate) timeout: Duration = Duration::from_millis(50), timeout: Duration => timeout.clamp(Duration::from_millis(1), Duration::from_secs(60));
         /// Sets how many strikes in a row are a stall: 5 by default, at least 1, at most 10,000.
         pub(crate) strikes: u32 = 5, strikes: u32 => strikes.clamp(1, 10_000);
-        /// Sets how long the launch may take, from `install` to the end of the first turn. By default it may take as long
-        /// as any other turn.
+        /// Sets how long the launch may take, from `install` to the end of the first turn. The default is that of any other
+        /// turn, [`threshold`](Stall::threshold).
         ///
         /// Before the first beat, time counts while the thread computes, waits for a disk, or waits for a
         /// lock that another thread holds. A thread that waits for anything else may wait for its first
@@ -29,7 +29,7 @@ settings! {
         /// an uninterruptible sleep, or a call on a file. A lock is a `pthread_mutex_t`, and on Apple platforms
         /// also a `pthread_rwlock_t` and an `os_unfair_lock`. Rust's own `Mutex` and `RwLock` on Linux,
         /// conditions and semaphores look like waiting for an event.
-        pub(crate) launch: Option<Duration> = None, limit: Duration => Some(limit);
+        pub(crate) launch_threshold: Option<Duration> = None, threshold: Duration => Some(threshold);
         /// Sets whether all waiting before the first beat counts as part of the launch (off by default). Use it if your
         /// app beats soon after `install`. It finds a launch that waits for another process or for the network. It also
         /// finds a wait for a lock that does not name its owner, as Rust's `Mutex`. An app that is idle before its first beat
