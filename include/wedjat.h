@@ -408,9 +408,9 @@ typedef struct {
    */
   uint64_t turns;
   /*
-   Frames.
+   Frames that the app reported by `wedjat_frame`.
    */
-  uint64_t frames;
+  uint64_t shown_frames;
   /*
    Stalls, reported or not, with a stall in progress.
    */

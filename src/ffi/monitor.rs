@@ -59,8 +59,8 @@ pub struct wedjat_stats {
     pub size: usize,
     /// Turns of the watched run loop that have ended.
     pub turns: u64,
-    /// Frames.
-    pub frames: u64,
+    /// Frames that the app reported by `wedjat_frame`.
+    pub shown_frames: u64,
     /// Stalls, reported or not, with a stall in progress.
     pub stalls: u64,
     /// Time in stalls that are over.
@@ -315,7 +315,7 @@ pub unsafe extern "C" fn wedjat_get_stats(
     let value = wedjat_stats {
         size: 0,
         turns: now.turns,
-        frames: now.frames,
+        shown_frames: now.shown_frames,
         stalls: now.stalls,
         stalled_time: nanos(now.stalled_time),
         longest: nanos(now.longest),

@@ -16,7 +16,7 @@ pub struct Stats {
     /// Turns that have ended on the thread that installed the monitor, nested ones included.
     pub turns: u64,
     /// Frames that the app reported by [`Monitor::frame`](super::Monitor::frame).
-    pub frames: u64,
+    pub shown_frames: u64,
     /// Stalls, reported or not. One that still lasts counts.
     pub stalls: u64,
     /// True while a stall of any thread lasts.
@@ -53,7 +53,7 @@ impl Stats {
         let time = Duration::from_nanos;
         Stats {
             turns: beat.count().saturating_sub(beat.depth()) / 2,
-            frames: FRAMES.count(),
+            shown_frames: FRAMES.count(),
             stalls: counters.stalls.load(Ordering::Relaxed),
             stalled: counters.stalled_now.load(Ordering::Relaxed) != 0,
             stalled_time: time(counters.stalled_nanos.load(Ordering::Relaxed)),

@@ -224,7 +224,7 @@ int main(int argc, char **argv) {
   CHECK(!wedjat_get_stats(monitor, &stats) && !wedjat_get_stats(monitor, NULL) && !wedjat_get_stats(NULL, &stats));
   stats.size = sizeof stats;
   CHECK(wedjat_get_stats(monitor, &stats) && stats.turns == 2 && stats.stalls == 1 && stats.reports == 1);
-  CHECK(stats.longest > 300000000 && stats.longest == stats.stalled_time && !stats.stalled && stats.frames == 1);
+  CHECK(stats.longest > 300000000 && stats.longest == stats.stalled_time && !stats.stalled && stats.shown_frames == 1);
   CHECK(stats.lost == 0 && stats.bytes > 500 && stats.captures > 0);
 
   ptrdiff_t length = wedjat_stacks(monitor, WEDJAT_THREADS_CURRENT, text, sizeof text);

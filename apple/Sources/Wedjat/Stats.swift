@@ -8,7 +8,7 @@ nonisolated extension Recorder {
     /// Turns of the run loop that have ended.
     public var turns: UInt64 = 0
     /// Frames of ``Recorder/frame()``.
-    public var frames: UInt64 = 0
+    public var shownFrames: UInt64 = 0
     /// Stalls, reported or not, with a stall that lasts.
     public var stalls: UInt64 = 0
     /// Time in stalls that are over.
@@ -42,7 +42,7 @@ nonisolated extension Recorder {
 
     init(_ stats: wedjat_stats) {
       turns = stats.turns
-      frames = stats.frames
+      shownFrames = stats.shown_frames
       stalls = stats.stalls
       stalledTime = seconds(stats.stalled_time)
       longest = seconds(stats.longest)

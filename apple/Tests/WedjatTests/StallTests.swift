@@ -101,7 +101,7 @@ final class StallTests: RecorderTestCase {
     XCTAssertEqual(recorder.stats.turns, 2)
     for _ in 0..<3 { recorder.frame() }
     recorder.launched()
-    XCTAssertEqual(recorder.stats.frames, 3)
+    XCTAssertEqual(recorder.stats.shownFrames, 3)
   }
 
   func testStacksHaveNamesOfSwift() throws {

@@ -127,7 +127,7 @@ int main(int argc, char **words) {
   wedjat_unwatch_thread(monitor);
   wedjat_stats stats = {.size = sizeof stats};
   expect(wedjat_get_stats(monitor, &stats), "stats");
-  puts(stats.stalls == 1 && stats.frames == 1 && frozen ? "one stall" : "not one stall");
+  puts(stats.stalls == 1 && stats.shown_frames == 1 && frozen ? "one stall" : "not one stall");
 
   char text[16384];
   expect(wedjat_stacks(monitor, WEDJAT_THREADS_CURRENT, text, sizeof text) > 0, "stacks");
