@@ -267,7 +267,10 @@ mod tests {
         let unreadable = folder.join("2001-01-01T00-00-00.000Z-live-01234567.wedjat");
         std::fs::write(&unreadable, "no report").unwrap();
         let (sent, _) = served(&folder, &["422 Unprocessable Content", "200 OK"]);
-        assert_eq!((sent.accepted, sent.deferred, sent.refused.len()), (1, 0, 2));
+        assert_eq!(
+            (sent.accepted, sent.deferred, sent.refused.len()),
+            (1, 0, 2)
+        );
         assert_eq!(sent.refused[0], unreadable.with_extension("refused"));
         assert_eq!(left(&folder), 0);
         std::fs::remove_dir_all(&folder).unwrap();

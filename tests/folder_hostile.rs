@@ -415,7 +415,9 @@ fn a_folder_is_made_for_its_user_alone_and_a_shared_one_is_refused() {
         assert!(error.to_string().contains(fix_command), "{error}");
         drop(install(&made, true, false).unwrap());
         // The command that is named mends it.
-        let status = std::process::Command::new("sh").args(["-c", fix_command]).status();
+        let status = std::process::Command::new("sh")
+            .args(["-c", fix_command])
+            .status();
         assert!(status.unwrap().success());
         drop(install(&made, false, false).unwrap());
     }
@@ -431,7 +433,9 @@ fn a_folder_is_made_for_its_user_alone_and_a_shared_one_is_refused() {
         let Some(InstallError::SharedDirectory { fix_command, .. }) = &refused else {
             continue;
         };
-        let status = std::process::Command::new("sh").args(["-c", fix_command]).status();
+        let status = std::process::Command::new("sh")
+            .args(["-c", fix_command])
+            .status();
         assert!(status.unwrap().success());
         drop(install(&below, false, false).unwrap());
     }

@@ -57,7 +57,10 @@ fn marks_that_a_stack_goes_on(monitor: &Monitor) {
 fn stacks_are_text_with_names_at_once() {
     let test = "stacks::stacks_are_text_with_names_at_once";
     if is_child() {
-        let monitor = builder(&folder(test)).resolve_names(true).install().unwrap();
+        let monitor = builder(&folder(test))
+            .resolve_names(true)
+            .install()
+            .unwrap();
         println!("ready");
         let current = wants_stacks(&monitor, Threads::Current);
         let first = current.lines().next().unwrap();
