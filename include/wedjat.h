@@ -197,11 +197,11 @@ typedef struct {
   /*
    Its class: "launch", "busy", "blocked" or "starved". Slow frames cause no call.
    */
-  const char *what;
+  const char *stall_class;
   /*
    The outcome: "recovered", "uninstalled" or "thread_ended"; null while the stall lasts.
    */
-  const char *how;
+  const char *outcome;
 } wedjat_stall_event;
 
 /*

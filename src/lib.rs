@@ -100,11 +100,11 @@ pub mod stall {
     //! stall, its duration and its outcome. Besides, [`Busy`], the guard of a turn.
     //!
     //! ```
-    //! use wedjat::stall::{Class, StallEvent};
+    //! use wedjat::stall::{StallClass, StallEvent};
     //! fn on_stall(event: &StallEvent<'_>) {
     //!     match event {
-    //!         StallEvent::Began(info) if info.class == Class::Blocked => eprintln!("it waits: {:?}", info.lasted),
-    //!         StallEvent::Ended(end) => eprintln!("it lasted {:?}: {}", end.info.lasted, end.how.as_str()),
+    //!         StallEvent::Began(info) if info.class == StallClass::Blocked => eprintln!("it waits: {:?}", info.lasted),
+    //!         StallEvent::Ended(end) => eprintln!("it lasted {:?}: {}", end.info.lasted, end.outcome.as_str()),
     //!         _ => {}
     //!     }
     //! }
@@ -112,7 +112,7 @@ pub mod stall {
     //! ```
     pub use crate::monitor::StallEvent;
     pub use crate::trigger::Busy;
-    pub use crate::trigger::stall::{Class, How, StallEndInfo, StallInfo};
+    pub use crate::trigger::stall::{StallClass, StallEndInfo, StallInfo, StallOutcome};
 }
 #[cfg(feature = "symbolicate")]
 pub mod symbolicate;

@@ -48,7 +48,7 @@ int main() {
   options.stall = true;
   options.crash = true;
   options.on_stall = [](const wedjat_stall_event *event, void *) {
-    std::cout << (event->is_over ? "a stall is over: " : "a stall: ") << event->what << '\n';
+    std::cout << (event->is_over ? "a stall is over: " : "a stall: ") << event->stall_class << '\n';
   };
   const Monitor monitor(wedjat_install(&options, error, sizeof error));
   if (!monitor) std::cerr << "no reports: " << error << '\n';

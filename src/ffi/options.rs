@@ -47,9 +47,9 @@ pub struct wedjat_stall_event {
     /// Time that the thread was ready but had no CPU, nanoseconds.
     pub delay: u64,
     /// Its class: "launch", "busy", "blocked" or "starved". Slow frames cause no call.
-    pub what: *const c_char,
+    pub stall_class: *const c_char,
     /// The outcome: "recovered", "uninstalled" or "thread_ended"; null while the stall lasts.
-    pub how: *const c_char,
+    pub outcome: *const c_char,
 }
 
 /// Wraps `callback` as a closure that is called with each event.
@@ -58,22 +58,24 @@ fn stall_callback(
     data: Data,
 ) -> impl FnMut(&StallEvent<'_>) + Send + 'static {
     move |event| {
-        let (info, how) = match event {
+        let (info, outcome) = match event {
             StallEvent::Began(info) => (*info, None),
-            StallEvent::Ended(end) => (&end.info, CString::new(end.how.as_str()).ok()),
+            StallEvent::Ended(end) => (&end.info, CString::new(end.outcome.as_str()).ok()),
         };
-        let what = CString::new(info.class.as_str()).unwrap_or_default();
+        let class = CString::new(info.class.as_str()).unwrap_or_default();
         let event = wedjat_stall_event {
             size: size_of::<wedjat_stall_event>(),
-            is_over: how.is_some(),
+            is_over: outcome.is_some(),
             never_beat: info.never_beat,
             turns: info.turns,
             start: nanos(info.start),
             lasted: nanos(info.lasted),
             cpu: nanos(info.cpu),
             delay: nanos(info.delay),
-            what: what.as_ptr(),
-            how: how.as_ref().map_or(std::ptr::null(), |how| how.as_ptr()),
+            stall_class: class.as_ptr(),
+            outcome: outcome
+                .as_ref()
+                .map_or(std::ptr::null(), |text| text.as_ptr()),
         };
         // SAFETY: the caller of `wedjat_install` promises that it may be called.
         unsafe { callback(&event, data.get()) };

@@ -10,7 +10,7 @@ use std::{io, thread};
 use crate::platform::own_thread::with_mask_of_app;
 use crate::recorder::{StallEvent, trace_report};
 #[cfg(feature = "tracing")]
-use crate::trigger::stall::{How, StallInfo};
+use crate::trigger::stall::{StallInfo, StallOutcome};
 use crate::trigger::{Inbox, Worker, is_left};
 
 /// The app's callback for reports.
@@ -23,7 +23,7 @@ pub(super) enum News {
     Report(PathBuf, Instant),
     /// A stall, and how it ended, for the log.
     #[cfg(feature = "tracing")]
-    Stall(StallInfo, Option<How>),
+    Stall(StallInfo, Option<StallOutcome>),
 }
 
 /// The queue for news from the monitor's threads. None of them ever waits for the callback or for a log.
@@ -48,8 +48,8 @@ pub(super) fn spawn(mut on_report: Option<OnReport>) -> io::Result<Worker<News>>
             let (path, not_before) = match news {
                 News::Report(path, not_before) => (path, not_before),
                 #[cfg(feature = "tracing")]
-                News::Stall(info, how) => {
-                    crate::recorder::trace(&info, how);
+                News::Stall(info, outcome) => {
+                    crate::recorder::trace(&info, outcome);
                     continue;
                 }
             };
@@ -84,7 +84,7 @@ pub(super) fn log(outbox: &Outbox, event: &StallEvent<'_>) {
     if let Some(inbox) = outbox {
         inbox.put(match event {
             StallEvent::Began(info) => News::Stall(**info, None),
-            StallEvent::Ended(end) => News::Stall(end.info, Some(end.how)),
+            StallEvent::Ended(end) => News::Stall(end.info, Some(end.outcome)),
         });
     }
 }

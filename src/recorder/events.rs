@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(feature = "tracing")]
-use crate::trigger::stall::How;
+use crate::trigger::stall::StallOutcome;
 use crate::trigger::stall::{StallEndInfo, StallInfo};
 
 /// A stall of a watched thread, as it begins and ends.
@@ -21,8 +21,8 @@ pub(crate) type OnStall = Box<dyn FnMut(&StallEvent<'_>) + Send>;
 
 /// Logs a stall, as it begins or, with the way it ended, when it is over.
 #[cfg(feature = "tracing")]
-pub(crate) fn trace(info: &StallInfo, how: Option<How>) {
-    match how {
+pub(crate) fn trace(info: &StallInfo, outcome: Option<StallOutcome>) {
+    match outcome {
         None => tracing::warn!(
             target: "wedjat",
             thread = info.thread,
@@ -32,12 +32,12 @@ pub(crate) fn trace(info: &StallInfo, how: Option<How>) {
             never_beat = info.never_beat,
             "stall"
         ),
-        Some(how) => tracing::warn!(
+        Some(outcome) => tracing::warn!(
             target: "wedjat",
             thread = info.thread,
             class = info.class.as_str(),
             lasted_ms = info.lasted.as_millis(),
-            how = how.as_str(),
+            how = outcome.as_str(),
             "stall over"
         ),
     }

@@ -18,7 +18,7 @@ use crate::report::time::nanos;
 use crate::report::{EventKind, EventView, StallEndView, ThreadView, ThresholdsView, WatchedView};
 use crate::store::launch;
 use crate::trigger::loss::{LOSSES, LossReason};
-use crate::trigger::stall::{Class, Reason, StallEndInfo, StallInfo};
+use crate::trigger::stall::{Reason, StallClass, StallEndInfo, StallInfo};
 use crate::trigger::watchdog::{WatchTarget, Watcher};
 use crate::trigger::{crash, is_left};
 use crate::vitals::GAUGES;
@@ -149,7 +149,7 @@ impl StallSlot {
             let view = StallEndView {
                 duration: end.info.lasted,
                 at_least: end.info.at_least,
-                how: end.how.as_str(),
+                how: end.outcome.as_str(),
                 class: Some(end.info.class.as_str()),
                 reason: cause.or(never_beat(&end.info)),
             };
@@ -237,7 +237,7 @@ impl StallSlot {
 
 /// Returns true if the lock that a stall waits for may explain it.
 fn waits(info: &StallInfo) -> bool {
-    !matches!(info.class, Class::Busy | Class::Starved)
+    !matches!(info.class, StallClass::Busy | StallClass::Starved)
 }
 
 fn never_beat(info: &StallInfo) -> Option<&'static str> {

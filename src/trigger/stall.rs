@@ -36,7 +36,7 @@ mod settings;
 
 pub use detector::Detector;
 pub use observation::{Decision, Held, Next, Observation};
-pub use outcome::{Class, How, Reason, StallEndInfo, StallInfo};
+pub use outcome::{Reason, StallClass, StallEndInfo, StallInfo, StallOutcome};
 pub use settings::Stall;
 
 #[cfg(feature = "__internals")]

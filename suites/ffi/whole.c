@@ -44,9 +44,9 @@ static int begun, over;
 static void stall(const wedjat_stall_event *event, void *data) {
   CHECK(data == &begun && event->size == sizeof *event);
   CHECK(event->turns == 1 && !event->never_beat && event->start && event->lasted);
-  CHECK(event->what && strlen(event->what) > 3);
-  CHECK(event->is_over == (event->how != NULL));
-  if (event->is_over) CHECK(!strcmp(event->how, "recovered"));
+  CHECK(event->stall_class && strlen(event->stall_class) > 3);
+  CHECK(event->is_over == (event->outcome != NULL));
+  if (event->is_over) CHECK(!strcmp(event->outcome, "recovered"));
   *(event->is_over ? &over : &begun) += 1;
 }
 

@@ -3,7 +3,7 @@
 
 use crate::support::simulated::{MS, Random, Simulation, Step, nanos};
 use wedjat::Stall;
-use wedjat::trigger::stall::{Class, Decision, Detector, Held, Observation, Reason};
+use wedjat::trigger::stall::{Decision, Detector, Held, Observation, Reason, StallClass};
 
 const TIMEOUT: u64 = 50 * MS;
 const THRESHOLD: u64 = 250 * MS;
@@ -99,7 +99,7 @@ fn check(simulation: &mut Simulation, begin: u64, steps: &[Step]) -> (usize, usi
                 // Of a row, the first turn's start is known less exactly.
                 let periods = if end.info.turns == 1 { 1 } else { 2 };
                 assert!(off <= periods * (TIMEOUT + MS), "{row:?} {end:?}");
-                assert_eq!(end.info.class, Class::Busy);
+                assert_eq!(end.info.class, StallClass::Busy);
             }
         }
     }

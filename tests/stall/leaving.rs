@@ -19,7 +19,7 @@ fn ends(play: impl Fn(u64) + Send + Copy + 'static, rounds: u64) -> Vec<(String,
     drop(monitor);
     let ends = reports(folder.path()).into_iter().map(|report| {
         let end = report.stall_end.unwrap();
-        (end.how, end.duration)
+        (end.outcome, end.duration)
     });
     ends.collect()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::simulated::{MS, Random, Simulation, Step, nanos};
 use wedjat::Stall;
-use wedjat::trigger::stall::{Class, How, Reason};
+use wedjat::trigger::stall::{Reason, StallClass, StallOutcome};
 
 /// A nested turn of so long, in a loop that waits before and after it.
 fn nested(time: u64) -> [Step; 4] {
@@ -56,7 +56,7 @@ fn each_freeze_in_a_dialog_is_a_stall_of_its_own_length_and_no_rest_is() {
             );
         }
         let ends = &simulation.outcome.ends;
-        assert!(ends.iter().all(|end| end.info.class == Class::Busy));
+        assert!(ends.iter().all(|end| end.info.class == StallClass::Busy));
         assert_eq!(simulation.outcome.dropped, [Reason::Modal]);
     }
 }
@@ -129,7 +129,7 @@ fn an_app_that_has_launched_may_wait_for_its_first_event() {
         simulation.run(&[Step::Turn(first * MS), Step::Idle(2_000 * MS)]);
         let stalls = &simulation.outcome.stalls;
         assert_eq!(stalls.len(), usize::from(first > 250));
-        assert!(stalls.iter().all(|stall| stall.class == Class::Busy));
+        assert!(stalls.iter().all(|stall| stall.class == StallClass::Busy));
     }
 }
 
@@ -142,7 +142,7 @@ fn a_launch_that_is_over_within_the_first_turn_makes_no_launch_stall_of_what_com
     simulation.run(&[Step::End, Step::Idle(2_000 * MS)]);
     let stalls = &simulation.outcome.stalls;
     assert_eq!(stalls.len(), 1, "{stalls:?}");
-    assert_eq!(stalls[0].class, Class::Busy);
+    assert_eq!(stalls[0].class, StallClass::Busy);
 }
 
 #[test]
@@ -327,7 +327,10 @@ fn thousands_of_timelines_with_loops_in_loops_have_the_stalls_that_they_have() {
         let found: Vec<u64> = ends.iter().map(|end| nanos(end.info.lasted) / MS).collect();
         let context = || format!("seed {seed}: {found:?}, not {:?}", timeline.freezes);
         assert_eq!(found.len(), timeline.freezes.len(), "{}", context());
-        assert!(ends.iter().all(|end| end.how == How::Recovered));
+        assert!(
+            ends.iter()
+                .all(|end| end.outcome == StallOutcome::Recovered)
+        );
         for (found, real) in found.iter().zip(&timeline.freezes) {
             assert!(
                 found.abs_diff(*real) <= 60 && *found >= 250,

@@ -3,7 +3,7 @@
 use crate::support::simulated::{MS, Simulation, Step, nanos};
 use wedjat::Stall;
 use wedjat::trigger::heartbeat::Beat;
-use wedjat::trigger::stall::{Class, Decision, Detector, Observation, Waits};
+use wedjat::trigger::stall::{Decision, Detector, Observation, StallClass, Waits};
 
 /// Runs the steps at every phase against the watchdog's looks, after short and long rests, and
 /// gives the number of stalls of each run.
@@ -104,7 +104,7 @@ fn the_duration_is_right_to_within_one_period() {
                 "{length}: {end:?}"
             );
             assert!(end.at_least || nanos(end.lasted).abs_diff(length * MS) < MS);
-            assert_eq!(end.class, Class::Busy);
+            assert_eq!(end.class, StallClass::Busy);
         }
     }
 }
@@ -132,7 +132,7 @@ fn the_launch_is_a_kind_of_its_own() {
     assert_eq!(stalls.len(), 2);
     assert_eq!(
         (stalls[0].class, stalls[1].class),
-        (Class::Launch, Class::Busy)
+        (StallClass::Launch, StallClass::Busy)
     );
     assert!(nanos(simulation.outcome.ends[0].info.lasted).abs_diff(400 * MS) < MS);
 }
@@ -204,7 +204,7 @@ fn a_launch_that_works_is_a_stall_for_as_long_as_it_does() {
                 simulation.check_pairs();
                 let stalls = &simulation.outcome.stalls;
                 assert_eq!(stalls.len(), 1, "{work:?} {then:?}: {stalls:?}");
-                assert!(stalls[0].never_beat && stalls[0].class == Class::Launch);
+                assert!(stalls[0].never_beat && stalls[0].class == StallClass::Launch);
                 let lasted = nanos(simulation.outcome.ends[0].info.lasted);
                 assert!(
                     (650 * MS..1_110 * MS).contains(&lasted),
@@ -298,7 +298,7 @@ fn no_duration_is_longer_than_its_turn_however_late_the_watchdog_is() {
 /// Its wait for a CPU is counted by the kernel when it is over: a thread that is ready to run is not blocked.
 #[test]
 fn a_thread_that_is_ready_to_run_is_starved_and_one_that_sleeps_is_blocked() {
-    for (sleeps, class) in [(false, Class::Starved), (true, Class::Blocked)] {
+    for (sleeps, class) in [(false, StallClass::Starved), (true, StallClass::Blocked)] {
         let first = Observation {
             launched: true,
             ..Observation::default()

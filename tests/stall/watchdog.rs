@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::support::stall::{DISTURBED, burn, delay, own_tid, undisturbed};
 use wedjat::Stall;
 use wedjat::trigger::heartbeat::{Heartbeat, HeartbeatState};
-use wedjat::trigger::stall::{Class, How, Reason, StallEndInfo, StallInfo};
+use wedjat::trigger::stall::{Reason, StallClass, StallEndInfo, StallInfo, StallOutcome};
 use wedjat::trigger::watchdog::{Watchdog, Watcher};
 
 #[derive(Debug, PartialEq)]
@@ -101,7 +101,10 @@ fn a_sleeping_turn_is_a_blocked_stall_and_ends() {
         let Some(Call::Ended(end)) = calls.last() else {
             panic!("{calls:?}")
         };
-        assert_eq!((end.info.class, end.how), (Class::Blocked, How::Recovered));
+        assert_eq!(
+            (end.info.class, end.outcome),
+            (StallClass::Blocked, StallOutcome::Recovered)
+        );
         let lasted = end.info.lasted;
         assert!(
             lasted.abs_diff(real) < Duration::from_millis(60),
@@ -164,7 +167,7 @@ fn the_watchdog_goes_while_a_stall_lasts() {
     let Some(Call::Ended(end)) = calls.last() else {
         panic!("{calls:?}")
     };
-    assert_eq!(end.how, How::Uninstalled);
+    assert_eq!(end.outcome, StallOutcome::Uninstalled);
 }
 
 #[test]
@@ -179,7 +182,7 @@ fn an_app_that_never_beats_is_one_launch_stall_where_all_waiting_counts() {
     thread::sleep(Duration::from_millis(400));
     let calls = calls(watchdog, &receiver);
     assert!(stalls(&calls).is_empty(), "another one: {calls:?}");
-    assert!(first.never_beat && first.class == Class::Launch);
+    assert!(first.never_beat && first.class == StallClass::Launch);
 }
 
 /// A watcher that is kept at the first miss, as by a thread that does not answer or for want of a CPU.

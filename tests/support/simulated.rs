@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use wedjat::trigger::heartbeat::Beat;
 use wedjat::trigger::stall::{
-    Decision, Detector, Held, How, Observation, Reason, Stall, StallEndInfo, StallInfo, Waits,
+    Decision, Detector, Held, Observation, Reason, Stall, StallEndInfo, StallInfo, StallOutcome,
+    Waits,
 };
 
 pub const MS: u64 = 1_000_000;
@@ -288,7 +289,7 @@ impl Simulation {
             self.outcome
                 .ends
                 .iter()
-                .all(|end| end.how == How::Recovered)
+                .all(|end| end.outcome == StallOutcome::Recovered)
         );
     }
 }

@@ -55,8 +55,8 @@ nonisolated extension Recorder {
 
     init(_ event: wedjat_stall_event) {
       self.init(
-        kind: event.what.flatMap { Kind(rawValue: String(cString: $0)) }, isOver: event.is_over,
-        outcome: event.how.flatMap { Outcome(rawValue: String(cString: $0)) }, neverBeat: event.never_beat,
+        kind: event.stall_class.flatMap { Kind(rawValue: String(cString: $0)) }, isOver: event.is_over,
+        outcome: event.outcome.flatMap { Outcome(rawValue: String(cString: $0)) }, neverBeat: event.never_beat,
         turns: Int(event.turns), start: seconds(event.start), lasted: seconds(event.lasted), cpu: seconds(event.cpu),
         delay: seconds(event.delay))
     }

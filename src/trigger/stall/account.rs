@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::detector::Detector;
 use super::episode::{Episode, TurnUse};
 use super::observation::{Held, Observation};
-use super::outcome::{Class, Reason, StallInfo};
+use super::outcome::{Reason, StallClass, StallInfo};
 use crate::trigger::heartbeat::Beat;
 
 /// The clocks of an observation are read within so much time, nanoseconds; a sleep is longer.
@@ -128,13 +128,13 @@ impl Detector {
             .saturating_sub(cpu.saturating_add(episode.slept))
             .max(delay);
         let class = if episode.launch {
-            Class::Launch
+            StallClass::Launch
         } else if cpu >= lasted / 2 || cpu > waited && cpu >= lasted / 3 {
-            Class::Busy
+            StallClass::Busy
         } else if waited >= lasted / 2 || waited > cpu && cpu + waited >= lasted / 2 {
-            Class::Starved
+            StallClass::Starved
         } else {
-            Class::Blocked
+            StallClass::Blocked
         };
         StallInfo {
             // The watchdog knows it.

@@ -2,7 +2,7 @@
 
 use super::episode::{AmbiguousTurn, Episode, Launching, TurnUse};
 use super::observation::{Decision, Held, Next, Observation};
-use super::outcome::{How, Reason, StallEndInfo};
+use super::outcome::{Reason, StallEndInfo, StallOutcome};
 use super::settings::Stall;
 use crate::report::time::nanos;
 use crate::trigger::heartbeat::Beat;
@@ -71,7 +71,10 @@ impl Detector {
                 due: None,
                 wake_on_beat: false,
             };
-            return (self.give_up(observation, How::ThreadEnded), nothing);
+            return (
+                self.give_up(observation, StallOutcome::ThreadEnded),
+                nothing,
+            );
         }
         self.observations = self.observations.wrapping_add(1);
         let now = observation.now.max(self.last.now);
@@ -143,10 +146,10 @@ impl Detector {
 
     /// The monitor goes.
     pub fn stop(&mut self, observation: &Observation) -> Decision {
-        self.give_up(observation, How::Uninstalled)
+        self.give_up(observation, StallOutcome::Uninstalled)
     }
 
-    fn give_up(&mut self, observation: &Observation, how: How) -> Decision {
+    fn give_up(&mut self, observation: &Observation, outcome: StallOutcome) -> Decision {
         let now = observation.now.max(self.last.now);
         match self.episode.take() {
             Some(episode) if episode.stalled => {
@@ -155,7 +158,7 @@ impl Detector {
                 let over = episode.idle.or(beats.then_some(now));
                 Decision::Ended(StallEndInfo {
                     info: self.info(&episode, observation, over.unwrap_or(now)),
-                    how: over.map_or(how, |_| How::Recovered),
+                    outcome: over.map_or(outcome, |_| StallOutcome::Recovered),
                 })
             }
             Some(episode) if episode.missed => Decision::Forget,
@@ -390,7 +393,7 @@ impl Detector {
             let info = self.info(&episode, observation, end);
             return Decision::Ended(StallEndInfo {
                 info,
-                how: How::Recovered,
+                outcome: StallOutcome::Recovered,
             });
         }
         let lost: u64 = episode.not_counted.iter().sum();

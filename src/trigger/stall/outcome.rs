@@ -24,7 +24,7 @@ words! {
 words! {
     /// The kind of a stall.
     #[non_exhaustive]
-    pub enum Class {
+    pub enum StallClass {
         /// The launch: no turn has ended yet.
         Launch = "launch",
         /// The thread used the CPU.
@@ -49,7 +49,7 @@ pub struct StallInfo {
     /// True if it may have lasted longer: its start was not seen, or some of its time may not count.
     pub at_least: bool,
     /// Its kind so far.
-    pub class: Class,
+    pub class: StallClass,
     /// Count of turns so far; 1 for one long freeze.
     pub turns: u32,
     /// True if no heartbeat ever came.
@@ -71,13 +71,13 @@ pub struct StallEndInfo {
     /// The stall as it is known now; `lasted` is its whole duration.
     pub info: StallInfo,
     /// Its outcome.
-    pub how: How,
+    pub outcome: StallOutcome,
 }
 
 words! {
     /// The outcome of a stall.
     #[non_exhaustive]
-    pub enum How {
+    pub enum StallOutcome {
         /// The thread beats again.
         Recovered = "recovered",
         /// The monitor was uninstalled while it lasted.

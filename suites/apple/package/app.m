@@ -18,7 +18,7 @@ static void pause_ms(long ms) {
 
 static void stall(const wedjat_stall_event *event, void *data) {
   *(BOOL *)data = YES;
-  puts(event->is_over ? event->how : event->what);
+  puts(event->is_over ? event->outcome : event->stall_class);
 }
 
 static void count(const char *path, void *data) {
