@@ -154,7 +154,7 @@ impl Format for History {
     fn add(&mut self, (member, report): Self::Part, _out: &mut dyn Write) -> io::Result<()> {
         let groups = &mut self.top.groups;
         let before = groups.reports();
-        groups.count(member.clone());
+        groups.add_member(member.clone());
         if groups.reports() > before && self.chosen.add(&member) {
             let longest = self.example.as_ref().map(|(longest, _)| longest.duration);
             if longest.is_none_or(|longest| member.duration > longest) {

@@ -62,7 +62,7 @@ impl Format for Top {
     }
 
     fn add(&mut self, part: Member, _out: &mut dyn Write) -> io::Result<()> {
-        self.groups.count(part);
+        self.groups.add_member(part);
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl Format for Top {
             TopLayout::Text => self.text(&top, &titles, &versions, out)?,
             TopLayout::Json => {
                 let document = json!({
-                    "reports": self.groups.reports(), "again": self.groups.again(), "others": self.groups.others(),
+                    "reports": self.groups.reports(), "again": self.groups.duplicates(), "others": self.groups.others(),
                     "groups": self.groups.len(), "dropped": self.groups.dropped(),
                     "top": objects().collect::<Vec<_>>(),
                 });
@@ -126,7 +126,7 @@ impl Top {
         let all = count(reports, "report");
         let groups = count(self.groups.len() as u64, "group");
         writeln!(out, "{all} in {groups}; those that hurt users most:")?;
-        for line in copies_lines(self.groups.again(), self.groups.others()) {
+        for line in copies_lines(self.groups.duplicates(), self.groups.others()) {
             writeln!(out, "{line}.")?;
         }
         let title = "     launches  ended by it  reports        time  what";

@@ -109,12 +109,12 @@ impl Groups {
 
     /// Counts a report, and says which group it belongs to.
     pub fn add(&mut self, origin: &str, report: &Symbolicated) -> u128 {
-        self.count(Member::new(origin, report))
+        self.add_member(Member::new(origin, report))
     }
 
     /// Counts a report of which all that counts is known already, and says which group it belongs to. Of copies the first
     /// one counts.
-    pub fn count(&mut self, member: Member) -> u128 {
+    pub fn add_member(&mut self, member: Member) -> u128 {
         let key = member.key;
         if !self.seen.is_new(member.identity) {
             return key;
@@ -172,7 +172,7 @@ impl Groups {
     }
 
     /// Number of reports that were not counted, since their id had come before.
-    pub fn again(&self) -> u64 {
+    pub fn duplicates(&self) -> u64 {
         self.seen.again
     }
 

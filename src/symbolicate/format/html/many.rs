@@ -49,7 +49,7 @@ fn head(groups: &Groups, shown: usize, whole: usize) -> String {
     let mut note = |text: String| {
         let _ = writeln!(page, "<p class=\"note\">{text}</p>");
     };
-    for line in facts::copies_lines(groups.again(), groups.others()) {
+    for line in facts::copies_lines(groups.duplicates(), groups.others()) {
         note(format!("{line}."));
     }
     if shown < all || (whole as u64) < reports {

@@ -70,7 +70,7 @@ impl Format for Html {
 
     fn add(&mut self, part: ReportPage, _out: &mut dyn io::Write) -> io::Result<()> {
         let before = self.groups.reports();
-        self.groups.count(part.member.clone());
+        self.groups.add_member(part.member.clone());
         let chosen = self.chosen.as_mut();
         if self.groups.reports() > before && chosen.is_none_or(|of| of.add(&part.member)) {
             self.examples.add(part, &self.groups);
