@@ -100,9 +100,7 @@ fn draw(slice: &[u8], zipf: bool) -> Vec<u64> {
 }
 
 fn symbolicator(input: &Input, cache: &Path) -> Addresses {
-    let mut files = DebugFiles::new()
-        .system(false)
-        .cache(Some(Cache::new(cache)));
+    let mut files = DebugFiles::new().no_search().cache(Some(Cache::new(cache)));
     files.add(&input.path).expect("debug files");
     Addresses::new(&files, input.arch.as_deref(), None).expect("one image")
 }

@@ -107,7 +107,7 @@ fn dsn(url: &str) -> Option<(String, String)> {
 
 /// The report as an event with addresses alone: the server names them by the debug files that it has.
 fn envelope(report: wedjat::report::Report) -> Vec<u8> {
-    let symbolicator = Symbolicator::new(DebugFiles::new().system(false));
+    let symbolicator = Symbolicator::new(DebugFiles::new().no_search());
     Sentry::part(&Style::default(), "", &symbolicator.symbolicate(report))
 }
 

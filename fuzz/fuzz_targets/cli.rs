@@ -10,7 +10,7 @@ use wedjat::symbolicate::command;
 use wedjat::symbolicate::{Addresses, DebugFiles, import};
 
 static KIOSK: LazyLock<Addresses> = LazyLock::new(|| {
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     let dsym = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../testdata/macho/arm64/kiosk.dSYM"

@@ -29,7 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn look() {
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     if let Err(error) = files.add(&PATH) {
         assert!(!error.to_string().is_empty());
         return;

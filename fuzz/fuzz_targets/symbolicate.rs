@@ -12,7 +12,7 @@ use wedjat::symbolicate::format::{
 use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator, import, redact};
 
 static RECORDER: LazyLock<Symbolicator> = LazyLock::new(|| {
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     let dsym = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../testdata/macho/arm64/kiosk.dSYM"

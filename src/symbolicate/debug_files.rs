@@ -122,16 +122,16 @@ impl DebugFiles {
         }
     }
 
-    /// Sets whether places that were not added are searched: the path of an image in the system's folders of
+    /// Turns off the search of places that were not added: the path of an image in the system's folders of
     /// libraries, `/usr/lib/debug`, the paths of further files that a debug file names, a dSYM beside a binary that
-    /// was added, Spotlight (`mdfind`), and Xcode's folders of archives, products and devices. On by default. A back
-    /// end that reads strangers' reports turns it off.
+    /// was added, Spotlight (`mdfind`), and Xcode's folders of archives, products and devices. A back end that reads
+    /// strangers' reports calls this.
     ///
     /// A report's own path elsewhere is never looked at (the command looks at it). A program that names its own frames adds
     /// [`current_exe`](std::env::current_exe).
     #[must_use]
-    pub fn system(mut self, system: bool) -> DebugFiles {
-        Arc::make_mut(&mut self.options).search = system;
+    pub fn no_search(mut self) -> DebugFiles {
+        Arc::make_mut(&mut self.options).search = false;
         self
     }
 

@@ -15,7 +15,7 @@ use crate::report::{Redact, redact_names};
 /// use wedjat::report::{Report, Redact};
 /// use wedjat::symbolicate::{DebugFiles, Symbolicator, redact};
 ///
-/// let symbolicator = Symbolicator::new(DebugFiles::new().system(false));
+/// let symbolicator = Symbolicator::new(DebugFiles::new().no_search());
 /// let mut report = symbolicator.symbolicate(Report::default());
 /// let mut origin = "/home/alice/reports/1.wedjat".to_owned();
 /// redact(&mut report, &mut origin, &Redact::default());

@@ -84,7 +84,7 @@ fn an_image_without_a_build_id_is_known_by_its_text() {
                 .any(|function| function.contains("outer"))
         };
         let added = |path: &Path| {
-            let mut files = DebugFiles::new().system(false);
+            let mut files = DebugFiles::new().no_search();
             files.add(path).unwrap();
             files
         };

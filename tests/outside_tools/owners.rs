@@ -249,7 +249,7 @@ fn check(shop: &Workshop, (program, stack): (String, Vec<u64>), expected: &[(&st
     }));
     let file = shop.path("report.wedjat");
     std::fs::write(&file, to_bytes(&report)).unwrap();
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     files.add(&shop.path(&program)).unwrap();
     let of = Symbolicator::new(files).symbolicate(report);
     let mut all = Vec::new();

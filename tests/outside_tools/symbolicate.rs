@@ -125,7 +125,7 @@ fn debug_information_that_dwz_shared() {
     // Moved elsewhere, and given.
     std::fs::create_dir(shop.path("elsewhere")).unwrap();
     std::fs::rename(shop.path("shared.debug"), shop.path("elsewhere/x.debug")).unwrap();
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     for path in ["a", "elsewhere"] {
         files.add(&shop.path(path)).unwrap();
     }
@@ -148,7 +148,7 @@ fn debug_information_that_dwz_shared() {
         std::fs::create_dir(&folder).unwrap();
         std::fs::copy(shop.path(name), folder.join(name)).unwrap();
         std::fs::copy(shop.path("elsewhere/x.debug"), folder.join("x.debug")).unwrap();
-        let mut files = DebugFiles::new().system(false);
+        let mut files = DebugFiles::new().no_search();
         files.add(&folder).unwrap();
         files
     };

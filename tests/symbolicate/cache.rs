@@ -16,7 +16,7 @@ use wedjat::report::{self, EventKind, Image, Report, Thread};
 use wedjat::symbolicate::{Addresses, Cache, DebugFiles, SourceFrame};
 
 fn symbolicator(cache: Option<Cache>) -> Addresses {
-    let mut files = DebugFiles::new().system(false).cache(cache).jobs(2);
+    let mut files = DebugFiles::new().no_search().cache(cache).jobs(2);
     files.add(&program()).unwrap();
     Addresses::new(&files, None, None).unwrap()
 }
@@ -613,7 +613,7 @@ fn a_table_names_only_the_file_that_it_was_made_of() {
     assert_eq!(size, other);
     let cache = Cache::new(&folder.path().join("cache"));
     let names = |path: &Path| {
-        let mut files = DebugFiles::new().system(false).cache(Some(cache.clone()));
+        let mut files = DebugFiles::new().no_search().cache(Some(cache.clone()));
         files.add(path).unwrap();
         let addresses = Addresses::new(&files, None, None).unwrap();
         let data = std::fs::read(path).unwrap();
@@ -664,7 +664,7 @@ fn a_file_that_is_closed_again_and_again_has_a_table_in_the_end() {
     std::fs::write(&copy, bytes).unwrap();
     let cache = folder.path().join("cache");
     let mut files = DebugFiles::new()
-        .system(false)
+        .no_search()
         .limit(1)
         .cache(Some(Cache::new(&cache)));
     files.add(&program()).unwrap();

@@ -329,7 +329,7 @@ fn debians_own_server_has_the_c_library() {
         }
     });
     let symbolicator =
-        Symbolicator::new(DebugFiles::new().system(false).debuginfod(Some(debuginfod)));
+        Symbolicator::new(DebugFiles::new().no_search().debuginfod(Some(debuginfod)));
     let result = symbolicator.symbolicate(report);
     let frames = &result.threads[0].frames[0].frames;
     let frame = frames

@@ -119,7 +119,7 @@ fn ask_with(
             log.lock().unwrap().push((*why).to_owned());
         }
     });
-    let files = DebugFiles::new().system(false);
+    let files = DebugFiles::new().no_search();
     let symbolicator = Symbolicator::new(files.debuginfod(Some(set(debuginfod))));
     let result = symbolicator.symbolicate(report.clone());
     let frame = result.threads[0].frames[0].frames.first();

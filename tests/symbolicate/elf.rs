@@ -89,7 +89,7 @@ impl Program {
 
     /// The chain at the mark in `inner`, from the files in `paths` alone.
     fn chain(&self, paths: &[&str], address: u64) -> Vec<(String, u32, bool)> {
-        let mut files = DebugFiles::new().system(false);
+        let mut files = DebugFiles::new().no_search();
         for path in paths {
             files.add(&self.path(path)).unwrap();
         }
@@ -405,7 +405,7 @@ fn a_debug_file_of_another_build_is_not_used_and_reported_as_such() {
     let address = program.address("mark_inner");
     let mut other = id(&program);
     other[0] ^= 1;
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     files.add(&program.path("program")).unwrap();
     let report = report(
         &program.path("program"),
@@ -447,7 +447,7 @@ fn code_more_than_4_gib_apart_has_its_own_names() {
     ];
     program.run("ld", &[&link[..], &["-o", "far"]].concat());
     // After some answers, a table would be made on a second thread.
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     files.add(&at("far")).unwrap();
     let addresses = Addresses::new(&files, None, None).unwrap();
     let name = |address| {

@@ -340,7 +340,7 @@ fn one_bug_is_one_group_over_formats_systems_and_devices() {
         .filter(|key| programs[1].places.contains_key(*key))
         .collect();
     assert!(common.len() >= 15, "{common:?}");
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     for arch in ["arm64", "x86_64"] {
         files
             .add(&testdata(&format!("macho/{arch}/kiosk.dSYM")))

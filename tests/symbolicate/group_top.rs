@@ -39,7 +39,7 @@ fn stall(version: &str, base: u64, stack: &[&str]) -> Symbolicated {
         main: true,
         frames: frames(base, stack),
     }));
-    Symbolicator::new(DebugFiles::new().system(false)).symbolicate(report)
+    Symbolicator::new(DebugFiles::new().no_search()).symbolicate(report)
 }
 
 fn frames(base: u64, stack: &[&str]) -> Vec<Frame> {
@@ -117,7 +117,7 @@ fn key_of(app: &str, name: &str, file: Option<&str>) -> u128 {
     report.threads[0].extra.push(("frame_fields".into(), list));
     Groups::new().add(
         "",
-        &Symbolicator::new(DebugFiles::new().system(false)).symbolicate(report),
+        &Symbolicator::new(DebugFiles::new().no_search()).symbolicate(report),
     )
 }
 
@@ -157,7 +157,7 @@ fn the_samples_outweigh_the_moment_of_detection() {
         sample(5, &["guilty", "draw", "main"]),
         sample(3, &["/memcpy", "guilty", "draw", "main"]),
     ];
-    let report = Symbolicator::new(DebugFiles::new().system(false)).symbolicate(report);
+    let report = Symbolicator::new(DebugFiles::new().no_search()).symbolicate(report);
     assert_eq!(normalised(&report), ["guilty", "draw"]);
 }
 
@@ -258,7 +258,7 @@ fn event(kind: EventKind, fatal: bool, end: Option<u64>, samples: u64, name: &st
 #[test]
 fn what_ends_launches_comes_before_hiccups() {
     let mut groups = Groups::new();
-    let symbolicator = Symbolicator::new(DebugFiles::new().system(false));
+    let symbolicator = Symbolicator::new(DebugFiles::new().no_search());
     let mut reports = Vec::new();
     reports.push(event(
         EventKind::Stall,
@@ -406,7 +406,7 @@ fn a_group_has_its_causes_the_keys_of_the_app_and_its_trend() {
 /// and of the longest stall before another.
 #[test]
 fn a_launch_that_several_reports_end_counts_in_one_group() {
-    let symbolicator = Symbolicator::new(DebugFiles::new().system(false));
+    let symbolicator = Symbolicator::new(DebugFiles::new().no_search());
     let stalled = |name, lasted| event(EventKind::Stall, false, None, lasted, name);
     let launches = [
         vec![
@@ -473,7 +473,7 @@ fn a_launch_that_several_reports_end_counts_in_one_group() {
 #[test]
 fn the_time_that_load_lasted_is_no_time_of_stalls() {
     let mut groups = Groups::new();
-    let symbolicator = Symbolicator::new(DebugFiles::new().system(false));
+    let symbolicator = Symbolicator::new(DebugFiles::new().no_search());
     let load = event(EventKind::Cpu, false, Some(60_000_000_000), 0, "load");
     groups.add("a", &symbolicator.symbolicate(load));
     let top = groups.top(1);
@@ -540,7 +540,7 @@ fn a_report_about_a_thread_is_grouped_by_its_stack() {
         kind: EventKind::Live,
         thread: Some(77),
     }));
-    let symbolicator = Symbolicator::new(DebugFiles::new().system(false));
+    let symbolicator = Symbolicator::new(DebugFiles::new().no_search());
     let about = symbolicator.symbolicate(report.clone());
     assert_eq!(
         wedjat::symbolicate::group::thread_in_question(&report),

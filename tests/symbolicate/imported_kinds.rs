@@ -15,7 +15,7 @@ fn testdata(path: &str) -> PathBuf {
 /// The one report in a file of `testdata/imported`.
 fn imported(name: &str) -> Symbolicated {
     let bytes = std::fs::read(testdata("imported").join(name)).unwrap();
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     files.add(&testdata("macho/arm64/kiosk.dSYM")).unwrap();
     let mut readings = import::read(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
     assert_eq!(readings.len(), 1, "{name}");
@@ -126,10 +126,10 @@ fn lines_that_were_inlined_are_of_the_frame_they_were_inlined_into() {
         let mut readings = import::read(text.as_bytes()).unwrap();
         readings.remove(0)
     };
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     files.add(&testdata("macho/arm64/kiosk.dSYM")).unwrap();
     let named = Symbolicator::new(files);
-    let unnamed = Symbolicator::new(DebugFiles::new().system(false));
+    let unnamed = Symbolicator::new(DebugFiles::new().no_search());
     let below = |lines: &str| format!("0 kiosk 0x104c3c554 kiosk_fault + 4\n{lines}");
     // The last is the address behind a call.
     for (name, lines, skipped) in [
@@ -190,7 +190,7 @@ fn files_and_lines_of_sampled_stacks_are_read() {
         let text = std::fs::read_to_string(testdata("imported").join(name)).unwrap();
         assert!(text.contains(old), "{name}");
         let mut readings = import::read(text.replace(old, new).as_bytes()).unwrap();
-        let symbolicator = Symbolicator::new(DebugFiles::new().system(false));
+        let symbolicator = Symbolicator::new(DebugFiles::new().no_search());
         let found = symbolicator.symbolicate_reading(readings.remove(0));
         assert_eq!(found.damage, [""; 0], "{name}");
         assert_eq!(pcs(&found, 0), STORY, "{name}");
@@ -370,7 +370,7 @@ fn javascript_has_its_functions_files_and_lines() {
             ]}}]},
         });
         let mut readings = import::read(event.to_string().as_bytes()).unwrap();
-        Symbolicator::new(DebugFiles::new().system(false)).symbolicate_reading(readings.remove(0))
+        Symbolicator::new(DebugFiles::new().no_search()).symbolicate_reading(readings.remove(0))
     };
     let found = event(12, "onPay");
     assert_eq!(functions(&found, 0), ["map", "onPay", "callFunction"]);

@@ -30,7 +30,7 @@ fn symbolicated(name: &str) -> Vec<Symbolicated> {
 }
 
 fn symbolicated_readings(readings: Vec<Reading>) -> Vec<Symbolicated> {
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     files.add(&testdata("macho/arm64/kiosk.dSYM")).unwrap();
     let symbolicator = Symbolicator::new(files);
     readings

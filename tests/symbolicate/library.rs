@@ -81,7 +81,7 @@ fn files_are_opened_when_needed_and_so_many_stay_open() {
     let folder = tempfile::tempdir().unwrap();
     let real = folder.path().canonicalize().unwrap();
     let programs = programs(&real, 6);
-    let mut files = DebugFiles::new().system(false).limit(2);
+    let mut files = DebugFiles::new().no_search().limit(2);
     assert_eq!(files.add(&real).unwrap().objects, 6);
     let symbolicator = Symbolicator::new(files);
     assert_eq!(mapped(&real).len(), 0, "only headers were read, and let go");
@@ -111,7 +111,7 @@ fn files_are_opened_when_needed_and_so_many_stay_open() {
 fn many_threads_share_one_symbolicator_that_keeps_fewer_files_than_they_use() {
     let folder = tempfile::tempdir().unwrap();
     let programs = programs(folder.path(), 5);
-    let mut files = DebugFiles::new().system(false).limit(2);
+    let mut files = DebugFiles::new().no_search().limit(2);
     files.add(folder.path()).unwrap();
     let symbolicator = Symbolicator::new(files);
     std::thread::scope(|scope| {
@@ -143,10 +143,7 @@ fn a_folder_of_many_is_found_again_from_memory() {
     let cache = tempfile::tempdir().unwrap();
     let symbolicator = |jobs| {
         let cache = wedjat::symbolicate::Cache::new(cache.path());
-        let mut files = DebugFiles::new()
-            .system(false)
-            .cache(Some(cache))
-            .jobs(jobs);
+        let mut files = DebugFiles::new().no_search().cache(Some(cache)).jobs(jobs);
         let added = files.add(folder.path()).unwrap();
         assert!(added.damaged.is_empty(), "{added:?}");
         (added.objects, Symbolicator::new(files))
@@ -200,7 +197,7 @@ fn a_folder_of_many_is_found_again_from_memory() {
 fn a_report_has_as_much_time_as_it_is_given_and_a_file_as_much_room() {
     let dsym = "testdata/macho/arm64/kiosk.dSYM";
     let named = |limit, bytes| {
-        let mut files = DebugFiles::new().system(false).max_size(bytes);
+        let mut files = DebugFiles::new().no_search().max_size(bytes);
         files.add(dsym.as_ref()).unwrap();
         let id = files.ids().next().unwrap().to_vec();
         let mut report = Report::default();

@@ -27,7 +27,7 @@ fn golden(arch: &str) -> Vec<(u64, Vec<Value>)> {
 }
 
 fn addresses(paths: &[&str], arch: &str) -> Addresses {
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     for path in paths {
         files.add(&fixture(path)).unwrap();
     }

@@ -112,7 +112,7 @@ fn each_of_many_files_is_opened_a_few_times_however_few_stay_open() {
     let folder = tempfile::tempdir().unwrap();
     let (ids, functions) = libraries(folder.path());
     let mut openings = Openings::of(folder.path());
-    let mut files = DebugFiles::new().system(false).limit(3);
+    let mut files = DebugFiles::new().no_search().limit(3);
     assert_eq!(files.add(folder.path()).unwrap().objects, FILES);
     let symbolicator = Symbolicator::new(files);
     openings.counts();

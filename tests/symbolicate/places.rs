@@ -62,7 +62,7 @@ fn golden(arch: &str) -> Vec<(u64, String, u64)> {
 
 #[track_caller]
 fn assert_golden(path: &Path, arch: &str) {
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     files.add(path).unwrap();
     let symbolicator = Addresses::new(&files, Some(arch), None).unwrap();
     for (address, name, line) in golden(arch) {
@@ -153,7 +153,7 @@ fn three_slices_two_of_them_much_alike() {
     for arch in ["arm64", "x86_64"] {
         assert_golden(&path, arch);
     }
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     assert_eq!(files.add(&path).unwrap().objects, 3);
     assert!(files.ids().any(|known| known == id));
     assert!(Addresses::new(&files, Some("arm64e"), None).is_ok());
@@ -245,7 +245,7 @@ fn one_dsym_with_several_binaries() {
         .iter()
         .for_each(|&at| other[at..at + from.len()].copy_from_slice(b"voucher.cpp"));
     std::fs::write(within.join("helper"), other).unwrap();
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     assert_eq!(
         files.add(&folder.path().join("App.dSYM")).unwrap().objects,
         2
@@ -329,7 +329,7 @@ fn a_unified_symbol_folder() {
     copy(&shop.path("debuginfo"), &folder.join("debuginfo"));
     copy(&shop.path("executable"), &folder.join("executable"));
     std::fs::write(folder.join("meta"), "{\"name\": \"program\"}").unwrap();
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     assert_eq!(files.add(&shop.path("symbols")).unwrap().objects, 1);
     assert_eq!(
         chains(files, shop.report("program", &[(mark, Found::Context)])),
@@ -344,7 +344,7 @@ fn a_build_id_folder() {
     shop.run("objcopy --only-keep-debug program debug");
     let below = format!("usr/lib/debug/.build-id/{}/{}.debug", &id[..2], &id[2..]);
     copy(&shop.path("debug"), &shop.path(&below));
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     files.add(&shop.path("usr")).unwrap();
     assert_eq!(
         chains(files, shop.report("program", &[(mark, Found::Context)])),
@@ -414,7 +414,7 @@ fn a_file_without_an_id() {
     let (shop, mark, truth) = workshop("-Wl,--build-id=none");
     assert_eq!(shop.chain(&["program"], mark), truth);
     // But no report's image is taken to be it: nothing says that it is.
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     files.add(&shop.path("program")).unwrap();
     assert_eq!(
         chains(files, shop.report("program", &[(mark, Found::Context)])),

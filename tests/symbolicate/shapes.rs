@@ -80,7 +80,7 @@ static SINK: AtomicU64 = AtomicU64::new(0);
         }
         let main = of(" main").0 + 1;
         let frames = [(draw, Found::Context), (main, Found::UnwindInfo)];
-        let mut files = DebugFiles::new().system(false);
+        let mut files = DebugFiles::new().no_search();
         files.add(&shop.path(program)).unwrap();
         let report = crash(shop.report(program, &frames), "SIGSEGV");
         let found = Symbolicator::new(files).symbolicate(report);
@@ -331,7 +331,7 @@ int main(int argc, char **argv) { trap(argc); return 0; }
         format!("trap:{}", line_of(source, "behind")),
     );
     let files = || {
-        let mut files = DebugFiles::new().system(false);
+        let mut files = DebugFiles::new().no_search();
         files.add(&shop.path("program")).unwrap();
         files
     };

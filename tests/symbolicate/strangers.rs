@@ -41,7 +41,7 @@ fn the_command_reads_a_program_at_the_path_of_the_report() {
         &[(shop.address("program", "inner"), Found::Context)],
     );
     assert_eq!(chains(DebugFiles::new(), report.clone()), [[""; 0]]);
-    let mut given = DebugFiles::new().system(false);
+    let mut given = DebugFiles::new().no_search();
     given.add(&shop.path("program")).unwrap();
     assert_eq!(chains(given, report.clone()), [["inner:1"]]);
     let path = shop.path("1.wedjat");

@@ -355,7 +355,7 @@ fn report() -> Report {
 }
 
 fn named(folder: &Path) -> Symbolicated {
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     let added = files.add(folder).unwrap();
     assert_eq!((added.objects, added.damaged), (2, Vec::new()));
     Symbolicator::new(files).symbolicate(report())
@@ -435,13 +435,13 @@ fn a_damaged_shared_cache_does_no_harm() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x41;
         std::fs::write(&main, &bytes).unwrap();
-        let mut files = DebugFiles::new().system(false);
+        let mut files = DebugFiles::new().no_search();
         if files.add(&main).is_ok() {
             Symbolicator::new(files).symbolicate(report());
         }
     }
     std::fs::write(&main, &whole[..whole.len() / 2]).unwrap();
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     if files.add(&main).is_ok() {
         Symbolicator::new(files).symbolicate(report());
     }

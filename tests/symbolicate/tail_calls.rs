@@ -62,7 +62,7 @@ fn callers(code: &str) -> Option<Vec<String>> {
         thread.frames.push(frame);
     }
     report.threads.push(thread);
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     assert_eq!(files.add(folder.path()).unwrap().objects, 1);
     let named = Symbolicator::new(files).symbolicate(report);
     let frames = &named.threads[0].frames;

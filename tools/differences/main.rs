@@ -76,7 +76,7 @@ fn compare(
     show: Option<&str>,
     verdicts: &mut BTreeMap<(String, &'static str), (usize, judge::Verdict)>,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     files.add(path)?;
     let ours = Addresses::new(&files, arch, None)?;
     let data = std::fs::read(path)?;

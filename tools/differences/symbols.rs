@@ -33,7 +33,7 @@ pub fn compare(images: &[String], count: usize) -> Result<bool, Error> {
             let to_strip = ["-x".as_ref(), "-o".as_ref(), stripped.as_path(), source];
             run("llvm-strip", &to_strip)?;
             for (file, symbols) in [(image, "all"), (stripped.as_path(), "exported ones")] {
-                let mut files = DebugFiles::new().system(false);
+                let mut files = DebugFiles::new().no_search();
                 files.add(file)?;
                 let names = Addresses::new(&files, Some(arch), None)?;
                 let is_whole = file == image;

@@ -33,7 +33,7 @@ pub fn score(folder: &Path) -> Result<Score, Box<dyn Error>> {
             .ok_or("a line of truth.tsv without a tab")?;
         truth.insert(u128::from_str_radix(id, 16)?, stall.parse()?);
     }
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     files.add(&folder.join("debug"))?;
     let symbolicator = Symbolicator::new(files);
     let mut folders: Vec<PathBuf> = Vec::new();

@@ -82,8 +82,10 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
     let mut files = DebugFiles::new()
         .cache(args.cache())
         .jobs(args.jobs())
-        .system(!args.no_search)
         .follow_links(args.follow_links);
+    if args.no_search {
+        files = files.no_search();
+    }
     files.open_named = Some(named_path::open);
     if let Some(path) = &args.inspect {
         return match inspect::inspect(path, &mut input) {

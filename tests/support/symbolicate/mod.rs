@@ -98,7 +98,7 @@ impl Workshop {
 
     /// The symbolicator over these files and folders alone, for single addresses.
     pub fn symbolicator(&self, paths: &[&str]) -> Addresses {
-        let mut files = DebugFiles::new().system(false);
+        let mut files = DebugFiles::new().no_search();
         for path in paths {
             files.add(&self.path(path)).unwrap();
         }

@@ -67,7 +67,7 @@ fn empty_pipe() -> std::process::ChildStdout {
 
 /// Looks at a debug file in every way the symbolicator has, in this process.
 fn use_up(path: &Path) {
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     let Ok(added) = files.add(path) else { return };
     assert!(added.damaged.iter().all(|text| !text.is_empty()));
     let ids: Vec<Vec<u8>> = files.ids().map(<[u8]>::to_vec).collect();

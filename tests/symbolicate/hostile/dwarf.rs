@@ -51,7 +51,7 @@ fn a_line_of_no_file_is_not_shown() {
         .map(|symbol| (symbol.address(), symbol.size()))
         .unwrap();
     for cache in [None, Some(Cache::new(&folder.path().join("cache")))] {
-        let mut files = DebugFiles::new().system(false).cache(cache);
+        let mut files = DebugFiles::new().no_search().cache(cache);
         files.add(&path).unwrap();
         let addresses = Addresses::new(&files, None, None).unwrap();
         // Often enough that the whole table is made, too.
@@ -401,7 +401,7 @@ fn a_damaged_line_program_keeps_the_rows_before_and_behind() {
             assert_eq!(frames[0].function.as_deref(), Some("main"), "{name}");
             frames[0].line
         };
-        let mut files = DebugFiles::new().system(false);
+        let mut files = DebugFiles::new().no_search();
         files.add(&path).unwrap();
         let addresses = Addresses::new(&files, None, None).unwrap();
         // Often enough that the whole table is made, too.

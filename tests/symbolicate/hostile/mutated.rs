@@ -146,7 +146,7 @@ fn reports_of_each_layout() {
         layouts.entry(layout).or_default().push(bytes);
     }
     assert!(layouts.len() >= 14, "{:?}", layouts.keys());
-    let mut given = DebugFiles::new().system(false);
+    let mut given = DebugFiles::new().no_search();
     given.add(DSYM.as_ref()).unwrap();
     let symbolicator = Symbolicator::new(given);
     let (mut tried, mut random) = (Tried::default(), Random(0x9e37_79b9_7f4a_7c15));
@@ -240,7 +240,7 @@ fn debug_files_of_each_container() {
 
 /// Asks for addresses where the code of small files lies, by address and by a report.
 fn look(path: &Path) {
-    let mut files = DebugFiles::new().system(false);
+    let mut files = DebugFiles::new().no_search();
     if files.add(path).is_err() {
         return;
     }

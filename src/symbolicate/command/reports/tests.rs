@@ -44,7 +44,7 @@ fn the_others_are_printed_and_that_one_is_named() {
         .into_iter();
     let words = words.chain([output.clone().into(), folder.path().into()]);
     let args = args::parse(words).unwrap();
-    let symbolicator = Symbolicator::new(DebugFiles::new().system(false));
+    let symbolicator = Symbolicator::new(DebugFiles::new().no_search());
     let job = Job {
         args: &args,
         symbolicator: &symbolicator,
