@@ -49,7 +49,7 @@ fn print_as(format: usize, named: &Symbolicated) {
     let out = match format {
         0 => print(Text::default(), &style, named),
         1 => {
-            let json = print(Json::new(false), &style, named);
+            let json = print(Json::default(), &style, named);
             serde_json::from_slice::<serde_json::Value>(&json).expect("JSON");
             json
         }

@@ -75,7 +75,8 @@ pub(super) fn run(
         FormatName::Parquet | FormatName::ParquetFrames => super::USAGE, // refused before
         FormatName::Html => job.run(Html::new(top, args.group.clone()), input, messages),
         FormatName::Text => job.run(Text::default(), input, messages),
-        FormatName::Json => job.run(Json::new(!single), input, messages),
+        FormatName::Json if single => job.run(Json::default(), input, messages),
+        FormatName::Json => job.run(Json::array(), input, messages),
         FormatName::Ndjson => job.run(Ndjson::default(), input, messages),
         FormatName::Folded => job.run(Folded::default(), input, messages),
     }

@@ -13,8 +13,8 @@ use crate::report::Value;
 use crate::symbolicate::blame::owner;
 use crate::symbolicate::frame::{PhysicalFrame, SourceFrame, Stack, Symbolicated, id_text};
 
-/// One JSON document: the report where one came and no more were to come, else an array.
-#[derive(Debug, Clone)]
+/// One JSON document: the report where one came, else an array.
+#[derive(Debug, Clone, Default)]
 pub struct Json {
     array: bool,
     written: usize,
@@ -23,12 +23,11 @@ pub struct Json {
 }
 
 impl Json {
-    /// `array` says whether it is to be an array even of one report.
-    pub fn new(array: bool) -> Json {
+    /// An array, even of one report.
+    pub fn array() -> Json {
         Json {
-            array,
-            written: 0,
-            first: None,
+            array: true,
+            ..Json::default()
         }
     }
 

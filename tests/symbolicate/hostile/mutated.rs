@@ -169,7 +169,7 @@ fn read(symbolicator: &Symbolicator, bytes: &[u8], number: usize) {
         let style = Style::default();
         let printed = match number % 5 {
             0 => print(Text::default(), &style, &named),
-            1 => print(Json::new(false), &style, &named),
+            1 => print(Json::default(), &style, &named),
             2 => print(Folded::default(), &style, &named),
             3 => print(Html::default(), &style, &named),
             _ => print(Top::new(3, TopLayout::Text, style.clone()), &style, &named),
