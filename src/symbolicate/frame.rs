@@ -59,7 +59,7 @@ words! {
 
 impl SourceFrame {
     /// A frame with a name and nothing else. Names of more than 4,096 bytes are cut, and end with `…`.
-    pub fn named(mangled: &str, demangled: &str) -> SourceFrame {
+    pub(crate) fn named(mangled: &str, demangled: &str) -> SourceFrame {
         let (mangled, demangled) = (&*bounded(mangled), &*bounded(demangled));
         let function: Arc<str> = demangled.into();
         let is_same = mangled == demangled;
