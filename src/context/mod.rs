@@ -27,7 +27,7 @@ use self::cell::Cell;
 pub use self::layer::TracingLayer;
 use self::record::{Record, hash};
 use self::slots::Slots;
-pub use self::snapshot::Snapshot;
+pub(crate) use self::snapshot::Snapshot;
 use crate::platform::clock;
 use crate::report::ValueView;
 
@@ -48,22 +48,18 @@ pub const TEXT: usize = 240;
 const LONG: usize = 2 + (NAME + TEXT) / 8;
 const SHORT: usize = 3 + NAME / 8;
 
-/// State that the app records about itself, for the next report. All methods take `&self`, may be called
-/// from any thread, never wait for another and never allocate.
+/// State that the app records about itself, for the next report: see [`Monitor::context`](crate::Monitor::context). All
+/// methods take `&self`, may be called from any thread, never wait for another and never allocate.
 ///
 /// ```
-/// use wedjat::context::{Context, Snapshot};
-/// static CONTEXT: Context = Context::new();
-/// CONTEXT.set("screen", "Checkout");
-/// CONTEXT.set("items", 3);
-/// CONTEXT.breadcrumb("tapped Buy");
-/// let load = CONTEXT.mark("load prices");
-/// CONTEXT.gauge("queue", 3.5);
+/// # fn of(context: &wedjat::context::Context) {
+/// context.set("screen", "Checkout");
+/// context.set("items", 3);
+/// context.breadcrumb("tapped Buy");
+/// let load = context.mark("load prices");
+/// context.gauge("queue", 3.5);
 /// drop(load); // the mark's time ends here
-///
-/// let mut snapshot = Snapshot::new();
-/// CONTEXT.read(&mut snapshot);
-/// assert_eq!(snapshot.gauges().next(), Some(("queue", 3.5)));
+/// # }
 /// ```
 pub struct Context {
     keys: Slots<KEYS, LONG>,
@@ -72,15 +68,14 @@ pub struct Context {
     marks: [Cell<SHORT>; MARKS],
     next_breadcrumb: AtomicU64,
     next_mark: AtomicU64,
-    left_out: AtomicU64,
+    dropped: AtomicU64,
 }
 
 /// The context of this process.
-pub static CONTEXT: Context = Context::new();
+pub(crate) static CONTEXT: Context = Context::new();
 
 impl Context {
-    /// Creates an empty context.
-    pub const fn new() -> Context {
+    pub(crate) const fn new() -> Context {
         Context {
             keys: Slots::new(),
             gauges: Slots::new(),
@@ -88,7 +83,7 @@ impl Context {
             marks: [const { Cell::new() }; MARKS],
             next_breadcrumb: AtomicU64::new(0),
             next_mark: AtomicU64::new(0),
-            left_out: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
         }
     }
 
@@ -141,12 +136,12 @@ impl Context {
 
     /// Count of the writes that were dropped, because there was no room or because two threads wrote to one place at
     /// the same instant.
-    pub fn left_out(&self) -> u64 {
-        self.left_out.load(Ordering::Relaxed)
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
     }
 
     /// Copies the present state into `snapshot`. Signal-safe.
-    pub fn read(&self, snapshot: &mut Snapshot) {
+    pub(crate) fn read(&self, snapshot: &mut Snapshot) {
         snapshot.fill(self);
     }
 
@@ -160,22 +155,16 @@ impl Context {
     /// Counts what was not done.
     fn counted(&self, is_done: bool) -> bool {
         if !is_done {
-            self.left_out.fetch_add(1, Ordering::Relaxed);
+            self.dropped.fetch_add(1, Ordering::Relaxed);
         }
         is_done
-    }
-}
-
-impl Default for Context {
-    fn default() -> Context {
-        Context::new()
     }
 }
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
-            .field("left_out", &self.left_out())
+            .field("dropped", &self.dropped())
             .finish_non_exhaustive()
     }
 }
@@ -327,7 +316,7 @@ mod tests {
         }
         assert!(CONTEXT.set("key 0", "a key that was set before"));
         assert_eq!(read(&CONTEXT).keys().count(), KEYS);
-        assert_eq!(CONTEXT.left_out() as usize, KEYS + 1);
+        assert_eq!(CONTEXT.dropped() as usize, KEYS + 1);
         assert!(CONTEXT.remove("key"));
         assert!(
             CONTEXT.set("another key", true),
@@ -354,7 +343,7 @@ mod tests {
         let last = 20 * KEYS - 1;
         let open = (last - 2..=last).map(|document| format!("document {document}"));
         assert_eq!(keys, [open.collect(), vec!["screen".to_owned()]].concat());
-        assert_eq!(CONTEXT.left_out(), 0);
+        assert_eq!(CONTEXT.dropped(), 0);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::report::{AppContextView, ValueView};
 
 /// A copy of a [`Context`]. Made once; read into as often as needed, without allocating.
 #[derive(Debug)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     keys: Box<[Read]>,
     gauges: Box<[Read]>,
     breadcrumbs: Box<[Read]>,
@@ -88,12 +88,6 @@ fn filled<T>(room: &mut [T], items: impl Iterator<Item = T>) -> &[T] {
     let slots = room.iter_mut().zip(items);
     let count = slots.map(|(slot, item)| *slot = item).count();
     room.get(..count).unwrap_or_default()
-}
-
-impl Default for Snapshot {
-    fn default() -> Snapshot {
-        Snapshot::new()
-    }
 }
 
 fn known(reads: &[Read]) -> impl Iterator<Item = &Read> + Clone {

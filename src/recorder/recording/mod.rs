@@ -239,7 +239,7 @@ impl Recording {
     /// Writes `loss`: what was not reported since launch, if anything.
     pub fn loss(&mut self, buffers: &mut ReportBuffers) {
         let mut counts = [("", 0); loss::COUNT + 1];
-        let context = ("context", CONTEXT.left_out());
+        let context = ("context", CONTEXT.dropped());
         let all = LOSSES.counts().into_iter().chain([context]);
         let slots = counts.iter_mut().zip(all);
         slots.for_each(|(slot, count)| *slot = count);
