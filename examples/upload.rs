@@ -108,7 +108,10 @@ fn dsn(url: &str) -> Option<(String, String)> {
 /// The report as an event with addresses alone: the server names them by the debug files that it has.
 fn envelope(report: wedjat::report::Report) -> Vec<u8> {
     let symbolicator = Symbolicator::new(DebugFiles::new().no_search());
-    Sentry::part(&Style::default(), "", &symbolicator.symbolicate(report))
+    let (style, mut envelope) = (Style::default(), Vec::new());
+    // A `Vec` takes all that is written.
+    let _ = Sentry::default().report(&style, "", &symbolicator.symbolicate(report), &mut envelope);
+    envelope
 }
 
 fn hex(bytes: &[u8]) -> String {

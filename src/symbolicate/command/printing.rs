@@ -12,7 +12,7 @@ use super::tally::{Message, MessageLimit, Tally};
 use super::{DONE, INTERRUPTED, Messages, USAGE, done, interrupt};
 use crate::symbolicate::DebugFiles;
 use crate::symbolicate::format::facts::{copies_lines, count};
-use crate::symbolicate::format::{Format, missing_text};
+use crate::symbolicate::format::{Parts, missing_text};
 use crate::symbolicate::group::{Identity, SeenIds};
 
 /// Time between two looks of a waiting thread for an interrupt.
@@ -59,7 +59,7 @@ pub(super) struct Printer<'p, 'm, F> {
     refused: Option<String>,
 }
 
-impl<'p, 'm, F: Format> Printer<'p, 'm, F> {
+impl<'p, 'm, F: Parts> Printer<'p, 'm, F> {
     pub(super) fn new(
         args: &'p Args,
         format: F,
@@ -171,7 +171,7 @@ impl<'p, 'm, F: Format> Printer<'p, 'm, F> {
 }
 
 /// Writes what comes after the last report. A file that is not kept goes.
-fn end_output<F: Format>(
+fn end_output<F: Parts>(
     args: &Args,
     mut format: F,
     mut out: Output,
@@ -183,7 +183,7 @@ fn end_output<F: Format>(
             writeln!(out, "{}", missing_text(missing))?;
         }
     } else if tally.seen > 0 {
-        format.finish(&mut out)?;
+        format.end(&mut out)?;
     }
     if is_kept {
         out.finish()?;

@@ -19,7 +19,7 @@ use super::tally::{Message, Tally};
 use super::{Messages, done};
 use crate::report::{Reading, Redact};
 use crate::symbolicate::format::{
-    Firefox, Folded, Format, History, Html, Json, Ndjson, Sentry, Sources, Style, Text, Top,
+    Firefox, Folded, History, Html, Json, Ndjson, Parts, Sentry, Sources, Style, Text, Top,
     TopLayout,
 };
 #[cfg(feature = "parquet")]
@@ -99,7 +99,7 @@ type BatchWork<P> = (Answered, SyncSender<Batch<P>>);
 impl Job<'_> {
     /// Reads, names and prints all reports: one thread finds them, some work on them, this one puts
     /// their parts together in order. However many there are, only a few batches are held at a time.
-    fn run<F: Format<Part: 'static>>(
+    fn run<F: Parts<Part: 'static>>(
         &self,
         format: F,
         input: Box<dyn Read + Send>,
@@ -185,7 +185,7 @@ impl Job<'_> {
         is_read.then(|| refusal("a file of source code"))
     }
 
-    fn work<F: Format>(&self, batches: &Mutex<Receiver<BatchWork<F::Part>>>, stop: &AtomicBool) {
+    fn work<F: Parts>(&self, batches: &Mutex<Receiver<BatchWork<F::Part>>>, stop: &AtomicBool) {
         loop {
             let is_over = || stop.load(Ordering::SeqCst) || interrupt::came();
             let next = receive(&lock(batches), &is_over);
@@ -210,7 +210,7 @@ impl Job<'_> {
         }
     }
 
-    fn reading<F: Format>(
+    fn reading<F: Parts>(
         &self,
         origin: &str,
         reading: Reading,
@@ -237,7 +237,7 @@ impl Job<'_> {
     }
 
     /// Names a report, and makes its part of the output.
-    fn named<F: Format>(
+    fn named<F: Parts>(
         &self,
         origin: &str,
         reading: Reading,

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::facts::{Moment, app_state, began, vitals, watched_name};
 use super::findings::kind_text;
 use super::stacks::{Indices, Weighed, outermost, weighed};
-use super::{Format, PlainJson, Style};
+use super::{Parts, PlainJson, Style};
 use crate::report::time::{nanos, since_epoch};
 use crate::report::{EventKind, Report};
 use crate::symbolicate::blame::is_own;
@@ -49,7 +49,7 @@ pub struct Process {
     libs: Vec<[String; 4]>,
 }
 
-impl Format for Firefox {
+impl Parts for Firefox {
     type Part = Process;
 
     fn part(style: &Style, origin: &str, of: &Symbolicated) -> Process {
@@ -114,7 +114,7 @@ impl Format for Firefox {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
+    fn end(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
         let product = match self.product.as_str() {
             "" => "wedjat",
             product => product,

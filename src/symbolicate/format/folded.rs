@@ -5,7 +5,7 @@ use std::io;
 
 use super::plain::is_command;
 use super::stacks::{outermost, weighed};
-use super::{Format, Style};
+use super::{Parts, Style};
 use crate::symbolicate::frame::Symbolicated;
 
 /// All reports' stacks together, equal ones as one line with their count.
@@ -17,7 +17,7 @@ pub struct Folded {
     counts: BTreeMap<String, u64>,
 }
 
-impl Format for Folded {
+impl Parts for Folded {
     type Part = Vec<(String, u64)>;
 
     fn part(style: &Style, _origin: &str, report: &Symbolicated) -> Vec<(String, u64)> {
@@ -39,7 +39,7 @@ impl Format for Folded {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
+    fn end(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
         for (line, count) in &self.counts {
             writeln!(out, "{line} {count}")?;
         }

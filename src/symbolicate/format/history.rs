@@ -11,7 +11,7 @@ use super::findings::titles;
 use super::json::report_json;
 use super::text::heaviest_stack;
 use super::top::{counted, days_text, group_json, shares, time_text, versions};
-use super::{Format, PlainJson, Style, Top, TopLayout, plain};
+use super::{Parts, PlainJson, Style, Top, TopLayout, plain};
 use crate::report::time::nanos;
 use crate::symbolicate::frame::Symbolicated;
 use crate::symbolicate::group::{Group, Groups, Member, NANOS_OF_A_DAY, UNKNOWN, key_text};
@@ -144,7 +144,7 @@ impl History {
     }
 }
 
-impl Format for History {
+impl Parts for History {
     type Part = (Member, Box<Symbolicated>);
 
     fn part(_style: &Style, origin: &str, report: &Symbolicated) -> Self::Part {
@@ -164,7 +164,7 @@ impl Format for History {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let (groups, style) = (&self.top.groups, &self.top.style);
         let versions = versions(groups);
         let group = self.chosen.group(groups);

@@ -8,7 +8,7 @@ use serde_json::{Map, Value as JsonValue, json};
 
 use super::findings::Findings;
 use super::stacks::Indices;
-use super::{Format, PlainJson, Style};
+use super::{Parts, PlainJson, Style};
 use crate::report::Value;
 use crate::symbolicate::blame::owner;
 use crate::symbolicate::frame::{PhysicalFrame, SourceFrame, Stack, Symbolicated, id_text};
@@ -38,7 +38,7 @@ impl Json {
     }
 }
 
-impl Format for Json {
+impl Parts for Json {
     type Part = Vec<u8>;
 
     fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<u8> {
@@ -60,7 +60,7 @@ impl Format for Json {
         self.element(&part, out)
     }
 
-    fn finish(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
+    fn end(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
         if let Some(first) = self.first.take() {
             out.write_all(&first)?;
             out.write_all(b"\n")?;
@@ -76,7 +76,7 @@ impl Format for Json {
 #[non_exhaustive]
 pub struct Ndjson;
 
-impl Format for Ndjson {
+impl Parts for Ndjson {
     type Part = Vec<u8>;
 
     fn part(style: &Style, origin: &str, report: &Symbolicated) -> Vec<u8> {

@@ -22,15 +22,16 @@ use std::io;
 use std::sync::Arc;
 
 pub(crate) use findings::{missing_lines, missing_text, unread_text};
-pub use firefox::{Firefox, Process as FirefoxPart};
+pub use firefox::Firefox;
 pub use folded::Folded;
 pub use history::History;
-pub use html::{Html, ReportPage};
+pub use html::Html;
 #[cfg(test)]
 pub(crate) use json::value_json;
 pub use json::{FrameJson, Json, Ndjson};
 #[cfg(feature = "parquet")]
 pub use parquet::{ParquetFrames, ParquetReports};
+pub(crate) use parts::Parts;
 pub(crate) use plain::PlainJson;
 pub use plain::plain;
 pub use sentry::Sentry;
@@ -40,24 +41,9 @@ pub use top::{Top, TopLayout};
 
 use super::frame::{SourceFrame, Symbolicated};
 
-/// Writes reports, one after another, to one output.
-///
-/// A report's part of the output is made by [`part`](Format::part), on any thread; the parts are put together by
-/// [`add`](Format::add), in the order of the reports. Other crates cannot implement this trait, so methods may be added to it.
-pub trait Format: sealed::Sealed {
-    /// All that the output needs of one report.
-    type Part: Send;
-
-    /// Makes a report's part. `origin` says where the report comes from: a path, or `-`.
-    fn part(style: &Style, origin: &str, report: &Symbolicated) -> Self::Part;
-
-    /// Takes the next part in, and writes what can be written by now.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    fn add(&mut self, part: Self::Part, out: &mut dyn io::Write) -> io::Result<()>;
-
-    /// Makes a report's part and adds it.
+/// Writes reports, one after another, to one output. Other crates cannot implement this trait, so methods may be added to it.
+pub trait Format: Parts {
+    /// Adds a report, and writes what can be written by now. `origin` says where the report comes from: a path, or `-`.
     ///
     /// # Errors
     /// Those of `out`.
@@ -76,28 +62,43 @@ pub trait Format: sealed::Sealed {
     /// # Errors
     /// Those of `out`.
     fn finish(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
-        out.flush()
+        self.end(out)
     }
 }
 
-/// Formats are this crate's own.
-pub(crate) mod sealed {
-    use super::*;
+impl Format for Firefox {}
+impl Format for Folded {}
+impl Format for History {}
+impl Format for Html {}
+impl Format for Json {}
+impl Format for Ndjson {}
+#[cfg(feature = "parquet")]
+impl Format for ParquetFrames {}
+#[cfg(feature = "parquet")]
+impl Format for ParquetReports {}
+impl Format for Sentry {}
+impl Format for Text {}
+impl Format for Top {}
 
-    pub trait Sealed {}
-    impl Sealed for Firefox {}
-    impl Sealed for Folded {}
-    impl Sealed for History {}
-    impl Sealed for Html {}
-    impl Sealed for Json {}
-    impl Sealed for Ndjson {}
-    #[cfg(feature = "parquet")]
-    impl Sealed for ParquetFrames {}
-    #[cfg(feature = "parquet")]
-    impl Sealed for ParquetReports {}
-    impl Sealed for Sentry {}
-    impl Sealed for Text {}
-    impl Sealed for Top {}
+mod parts {
+    use super::{Style, Symbolicated, io};
+
+    /// A format as the command uses it: parts are made on any thread, and joined in the order of the reports.
+    pub trait Parts {
+        /// All that the output needs of one report.
+        type Part: Send;
+
+        /// Makes a report's part.
+        fn part(style: &Style, origin: &str, report: &Symbolicated) -> Self::Part;
+
+        /// Takes the next part in, and writes what can be written by now.
+        fn add(&mut self, part: Self::Part, out: &mut dyn io::Write) -> io::Result<()>;
+
+        /// Writes the text after the last report.
+        fn end(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
+            out.flush()
+        }
+    }
 }
 
 /// Options that formats have in common.

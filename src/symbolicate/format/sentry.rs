@@ -9,7 +9,7 @@ use super::facts::{app_state, lasted};
 use super::findings::Findings;
 use super::json::hex as address;
 use super::stacks::{heaviest, outermost};
-use super::{Format, PlainJson, Style};
+use super::{Parts, PlainJson, Style};
 use crate::report::time::{nanos, since_epoch};
 use crate::report::{EventKind, Image, Report};
 use crate::symbolicate::blame::is_own;
@@ -26,7 +26,7 @@ const TAG: (usize, usize) = (32, 200);
 #[non_exhaustive]
 pub struct Sentry;
 
-impl Format for Sentry {
+impl Parts for Sentry {
     type Part = Vec<u8>;
 
     fn part(style: &Style, origin: &str, of: &Symbolicated) -> Vec<u8> {

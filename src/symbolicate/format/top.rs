@@ -11,7 +11,7 @@ use serde_json::{Map, json};
 
 use super::facts::{copies_lines, count, date_time, duration};
 use super::findings::titles;
-use super::{Format, PlainJson, Style, plain};
+use super::{Parts, PlainJson, Style, plain};
 use crate::report::time::nanos;
 use crate::symbolicate::frame::Symbolicated;
 use crate::symbolicate::group::{
@@ -54,7 +54,7 @@ impl Top {
     }
 }
 
-impl Format for Top {
+impl Parts for Top {
     type Part = Member;
 
     fn part(_style: &Style, origin: &str, report: &Symbolicated) -> Member {
@@ -66,7 +66,7 @@ impl Format for Top {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let top = self.groups.top(self.n);
         let titles = titles(&top);
         let versions = versions(&self.groups);

@@ -11,9 +11,7 @@ use crate::symbolicate::frame::Symbolicated;
 /// Prints the origin of each report, and cannot print one.
 struct Fragile;
 
-impl crate::symbolicate::format::sealed::Sealed for Fragile {}
-
-impl Format for Fragile {
+impl Parts for Fragile {
     type Part = String;
 
     fn part(_: &Style, origin: &str, _: &Symbolicated) -> String {

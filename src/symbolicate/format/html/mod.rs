@@ -14,7 +14,7 @@ use std::io;
 use self::examples::Examples;
 use super::history::Chosen;
 use super::plain::escape;
-use super::{Format, Style, facts};
+use super::{Parts, Style, facts};
 use crate::symbolicate::frame::Symbolicated;
 use crate::symbolicate::group::{Groups, Member};
 
@@ -55,7 +55,7 @@ impl Html {
     }
 }
 
-impl Format for Html {
+impl Parts for Html {
     type Part = ReportPage;
 
     fn part(style: &Style, origin: &str, report: &Symbolicated) -> ReportPage {
@@ -78,7 +78,7 @@ impl Format for Html {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
+    fn end(&mut self, out: &mut dyn io::Write) -> io::Result<()> {
         match (self.examples.only(), self.groups.reports()) {
             (Some(only), 1) if self.top.is_none() && self.chosen.is_none() => {
                 begin(out, &only.title)?;

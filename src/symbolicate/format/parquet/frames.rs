@@ -8,7 +8,7 @@ use arrow_array::BooleanArray;
 use super::{BYTES, Columns, ReportIds, Row, Table, numbers, texts};
 use crate::symbolicate::blame::{Blamed, each, each_of, owner};
 use crate::symbolicate::format::facts::known_id;
-use crate::symbolicate::format::{Format, Style};
+use crate::symbolicate::format::{Parts, Style};
 use crate::symbolicate::frame::{Stack, Symbolicated};
 use crate::symbolicate::group::thread_in_question;
 
@@ -40,7 +40,7 @@ const TEXTS: [&str; 5] = ["report_id", "function", "file", "image", "owner"];
 /// The index in the stack, or among the callers that await one function; the index of that function.
 const NUMBERS: [&str; 4] = ["frame", "awaits", "line", "pc"];
 
-impl Format for ParquetFrames {
+impl Parts for ParquetFrames {
     type Part = FramesOfReport;
 
     fn part(style: &Style, origin: &str, of: &Symbolicated) -> FramesOfReport {
@@ -73,7 +73,7 @@ impl Format for ParquetFrames {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.table.finish(out)
     }
 }

@@ -11,7 +11,7 @@ use crate::report::Report;
 use crate::report::time::nanos;
 use crate::symbolicate::format::facts::{app_state, known_id};
 use crate::symbolicate::format::findings::Findings;
-use crate::symbolicate::format::{Format, Style};
+use crate::symbolicate::format::{Parts, Style};
 use crate::symbolicate::frame::{Symbolicated, id_text};
 use crate::symbolicate::group::{RECIPE, key_text};
 
@@ -55,7 +55,7 @@ const NUMBERS: [&str; 8] = [
 const FLAGS: [&str; 4] = ["fatal", "ended", "at_least", "main_thread"];
 const LISTS: [&str; 3] = ["stack", "damage", "breadcrumbs"];
 
-impl Format for ParquetReports {
+impl Parts for ParquetReports {
     type Part = ReportRow;
 
     fn part(_style: &Style, origin: &str, of: &Symbolicated) -> ReportRow {
@@ -132,7 +132,7 @@ impl Format for ParquetReports {
         self.table.add(part, out)
     }
 
-    fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.table.finish(out)
     }
 }

@@ -12,7 +12,7 @@ use super::facts::{
 use super::file_names::FileNames;
 use super::findings::{blame_text, kind_text, missing_lines, to_blame};
 use super::stacks::{Standing, in_order, paused};
-use super::{Format, Style, plain};
+use super::{Parts, Style, plain};
 use crate::report::Report;
 use crate::report::time::nanos;
 use crate::symbolicate::frame::{Symbolicated, hex, image_file_name};
@@ -24,7 +24,7 @@ pub struct Text {
     written: bool,
 }
 
-impl Format for Text {
+impl Parts for Text {
     type Part = String;
 
     fn part(style: &Style, _origin: &str, of: &Symbolicated) -> String {
