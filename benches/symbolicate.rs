@@ -192,7 +192,7 @@ fn peers(c: &mut Criterion) {
                     let symbolicator = fresh.as_ref().unwrap_or(&warm);
                     addresses
                         .iter()
-                        .map(|&address| black_box(symbolicator.frames_ref(address)).len())
+                        .map(|&address| black_box(symbolicator.frames(address)).len())
                         .sum::<usize>()
                 },
                 criterion::BatchSize::PerIteration,

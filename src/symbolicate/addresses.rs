@@ -1,6 +1,7 @@
 //! Single addresses of one image, in place of `atos`.
 
 use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::Error;
@@ -80,18 +81,12 @@ impl Addresses {
     }
 
     /// Returns the frames at exactly this address (nothing is subtracted), innermost first. Empty if they are unknown.
-    pub fn frames(&self, address: u64) -> Arc<[SourceFrame]> {
-        self.frames_ref(address).into_owned()
-    }
-
-    /// The same, borrowed where the address is looked up often and has frames: no references are counted, which is
-    /// most of the time of such a look-up.
-    pub fn frames_ref(&self, address: u64) -> Cow<'_, Arc<[SourceFrame]>> {
+    pub fn frames(&self, address: u64) -> Frames<'_> {
         self.answer(address).0
     }
 
     /// The frames, and how far into the outermost function the address lies.
-    pub(crate) fn answer(&self, address: u64) -> (Cow<'_, Arc<[SourceFrame]>>, Option<u64>) {
+    pub(crate) fn answer(&self, address: u64) -> (Frames<'_>, Option<u64>) {
         let svma = address.wrapping_add(self.slide);
         match self.files.lookup(svma) {
             Some(answer) => {
@@ -100,10 +95,23 @@ impl Addresses {
                     Cow::Borrowed(answer) => Cow::Borrowed(&answer.frames),
                     Cow::Owned(answer) => Cow::Owned(answer.frames),
                 };
-                (frames, offset)
+                (Frames(frames), offset)
             }
-            None => (Cow::default(), None),
+            None => (Frames(Cow::default()), None),
         }
+    }
+}
+
+/// The frames of an address, a slice. Those of an address that is looked up often are borrowed: to count references would be
+/// most of the time of such a look-up.
+#[derive(Debug, Clone)]
+pub struct Frames<'a>(Cow<'a, Arc<[SourceFrame]>>);
+
+impl Deref for Frames<'_> {
+    type Target = [SourceFrame];
+
+    fn deref(&self) -> &[SourceFrame] {
+        &self.0
     }
 }
 

@@ -62,7 +62,7 @@ mod symbolicator;
 mod system_paths;
 mod tail_calls;
 
-pub use addresses::{Addresses, Ambiguous};
+pub use addresses::{Addresses, Ambiguous, Frames};
 pub use debug_files::{Added, DebugFiles};
 pub use error::Error;
 pub use files::cache::Cache;

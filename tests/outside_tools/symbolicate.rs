@@ -297,8 +297,8 @@ void start(void) { sink = first(1) + second(2); }
             .for_each(|at| drop(later.frames(at)));
         std::thread::sleep(std::time::Duration::from_millis(100));
         for address in (begin..begin + 16).step_by(2) {
-            let first = shop.symbolicator(&["program"]).frames(address);
-            let frames = [first, all.frames(address), later.frames(address)];
+            let first = shop.symbolicator(&["program"]);
+            let frames = [&first, &all, &later].map(|symbolicator| symbolicator.frames(address));
             for frame in frames.iter().map(|frames| frames.last().unwrap()) {
                 let name = frame.function.as_deref().unwrap();
                 let line = source
