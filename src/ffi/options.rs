@@ -1,7 +1,7 @@
 //! An app's options in C, the callbacks among them, and the install.
 
 use std::cell::Cell;
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::offset_of;
 use std::path::Path;
 use std::time::Duration;
@@ -73,9 +73,7 @@ fn stall_callback(
             cpu: nanos(info.cpu),
             delay: nanos(info.delay),
             stall_class: class.as_ptr(),
-            outcome: outcome
-                .as_ref()
-                .map_or(std::ptr::null(), |text| text.as_ptr()),
+            outcome: outcome.as_deref().map_or(std::ptr::null(), CStr::as_ptr),
         };
         // SAFETY: the caller of `wedjat_install` promises that it may be called.
         unsafe { callback(&event, data.get()) };
@@ -358,12 +356,10 @@ pub(super) fn stall_of(timeout_ms: u32, strikes: u32) -> Stall {
 
 fn triggers(mut builder: MonitorBuilder, given: &wedjat_options) -> MonitorBuilder {
     if given.stall {
+        let launch = milliseconds(given.launch_threshold_ms);
         let stall = stall_of(given.stall_timeout_ms, given.stall_strikes)
             .launch_waits(given.stall_launch_waits)
-            .with(
-                milliseconds(given.launch_threshold_ms),
-                Stall::launch_threshold,
-            );
+            .with(launch, Stall::launch_threshold);
         builder = builder.stall(stall);
     }
     if given.crash {
@@ -392,27 +388,23 @@ fn triggers(mut builder: MonitorBuilder, given: &wedjat_options) -> MonitorBuild
             .with(milliseconds(given.frames_lasting_ms), SlowFrames::lasting);
         builder = builder.slow_frames(frames);
     }
-    builder
-        .resolve_names(given.resolve_names)
-        .all_images(given.all_images)
+    builder = builder.all_images(given.all_images);
+    builder.resolve_names(given.resolve_names)
 }
 
 fn limits(builder: MonitorBuilder, given: &wedjat_options) -> MonitorBuilder {
     let threads = number(given.max_other_threads).map(|most| usize::try_from(most).unwrap_or(0));
     let budget = number(given.stop_budget_us).map(|most| Duration::from_micros(most.into()));
-    let reports = number(given.limit_reports);
-    let reports = reports.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+    let reports = number(given.limit_reports).map(|most| most as usize);
     let limits = Limits::default()
         .with(reports, Limits::reports)
         .with(number(given.limit_bytes), Limits::bytes);
+    let captures = number(given.captures_per_hour);
     let rates = RateLimit::default()
         .with(number(given.equal_stalls), RateLimit::equal_stalls)
         .with(milliseconds(given.cooldown_ms), RateLimit::cooldown)
         .with(number(given.reports_per_hour), RateLimit::per_hour)
-        .with(
-            number(given.captures_per_hour),
-            RateLimit::captures_per_hour,
-        )
+        .with(captures, RateLimit::captures_per_hour)
         .with(number(given.bytes_per_hour), RateLimit::bytes_per_hour);
     builder
         .with(threads, MonitorBuilder::max_other_threads)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Error;
 use super::debug_files::{DebugFiles, FoundObject};
-use super::frame::{SourceFrame, Unread, image_file_name};
+use super::frame::{Resolved, SourceFrame, Unread, image_file_name};
 use super::image_files::ImageFiles;
 
 /// One image, to look addresses up in. `Send + Sync`.
@@ -88,30 +88,23 @@ impl Addresses {
     /// The frames, and how far into the outermost function the address lies.
     pub(crate) fn answer(&self, address: u64) -> (Frames<'_>, Option<u64>) {
         let svma = address.wrapping_add(self.slide);
-        match self.files.lookup(svma) {
-            Some(answer) => {
-                let offset = answer.entry.and_then(|entry| svma.checked_sub(entry));
-                let frames = match answer {
-                    Cow::Borrowed(answer) => Cow::Borrowed(&answer.frames),
-                    Cow::Owned(answer) => Cow::Owned(answer.frames),
-                };
-                (Frames(frames), offset)
-            }
-            None => (Frames(Cow::default()), None),
-        }
+        let answer = self.files.lookup(svma);
+        let entry = answer.as_ref().and_then(|answer| answer.entry);
+        let offset = entry.and_then(|entry| svma.checked_sub(entry));
+        (Frames(answer), offset)
     }
 }
 
 /// The frames of an address, a slice. Those of an address that is looked up often are borrowed: to count references would be
 /// most of the time of such a look-up.
 #[derive(Debug, Clone)]
-pub struct Frames<'a>(Cow<'a, Arc<[SourceFrame]>>);
+pub struct Frames<'a>(Option<Cow<'a, Resolved>>);
 
 impl Deref for Frames<'_> {
     type Target = [SourceFrame];
 
     fn deref(&self) -> &[SourceFrame] {
-        &self.0
+        self.0.as_ref().map_or(&[], |answer| &answer.frames)
     }
 }
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::loss::LossReason;
+use crate::report::time::nanos;
 
 settings! {
     /// Limits on how much is recorded of stalls and of too much load. Every later report counts the events held back,
@@ -124,9 +125,7 @@ impl RateLimiter {
     }
 
     fn is_due(&mut self, now: u64, key: u64) -> bool {
-        let cooldown = u64::try_from(self.rate_limit.cooldown.as_nanos())
-            .unwrap_or(DAY)
-            .min(DAY);
+        let cooldown = nanos(self.rate_limit.cooldown).min(DAY);
         let place = self
             .known
             .iter()

@@ -58,8 +58,7 @@ impl Event {
 
 /// `known`, or its substitute in `extra`.
 pub(super) fn word<'a>(known: &'a str, other: bool, extra: &'a Extra, key: &str) -> &'a str {
-    let stated = extra.iter().find(|(name, _)| other && name == key);
-    match stated {
+    match extra.iter().find(|(name, _)| other && name == key) {
         Some((_, Value::Text(word))) => word,
         _ => known,
     }

@@ -105,12 +105,8 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
             }
         };
     }
-    if let Some(wrong) = args.wrong_folder() {
-        messages.error(&wrong);
-        return USAGE;
-    }
     let target = Target::of(args);
-    if let Some(refusal) = target.refusal(args) {
+    if let Some(refusal) = args.wrong_folder().or_else(|| target.refusal(args)) {
         messages.error(&refusal);
         return USAGE;
     }

@@ -41,7 +41,8 @@ pub use top::{Top, TopLayout};
 
 use super::frame::{SourceFrame, Symbolicated};
 
-/// Writes reports, one after another, to one output. Other crates cannot implement this trait, so methods may be added to it.
+/// Writes reports, one after another, to one output. All formats of this module do so. Other crates cannot implement this
+/// trait, so methods may be added to it.
 pub trait Format: Parts {
     /// Adds a report, and writes what can be written by now. `origin` says where the report comes from: a path, or `-`.
     ///
@@ -66,19 +67,7 @@ pub trait Format: Parts {
     }
 }
 
-impl Format for Firefox {}
-impl Format for Folded {}
-impl Format for History {}
-impl Format for Html {}
-impl Format for Json {}
-impl Format for Ndjson {}
-#[cfg(feature = "parquet")]
-impl Format for ParquetFrames {}
-#[cfg(feature = "parquet")]
-impl Format for ParquetReports {}
-impl Format for Sentry {}
-impl Format for Text {}
-impl Format for Top {}
+impl<T: Parts> Format for T {}
 
 mod parts {
     use super::{Style, Symbolicated, io};

@@ -71,10 +71,8 @@ impl Detector {
                 due: None,
                 wake_on_beat: false,
             };
-            return (
-                self.give_up(observation, StallOutcome::ThreadEnded),
-                nothing,
-            );
+            let ended = self.give_up(observation, StallOutcome::ThreadEnded);
+            return (ended, nothing);
         }
         self.observations = self.observations.wrapping_add(1);
         let now = observation.now.max(self.last.now);
