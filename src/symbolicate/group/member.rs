@@ -23,15 +23,15 @@ pub struct Member {
     /// The kind of event.
     pub kind: EventKind,
     /// The kind in a word; of [`EventKind::Other`] the word that the report has for it.
-    pub word: String,
+    pub(crate) word: String,
     /// The [`normalised`] stack, innermost first.
     pub stack: Vec<String>,
     /// The code by which the system ended the app, where there is one: `FRONTBOARD 0x8BADF00D`.
-    pub ended_by: Option<String>,
+    pub(crate) ended_by: Option<String>,
     /// File and line of the innermost frame of the stack, or of the panic: `act.rs:12`.
-    pub place: Option<String>,
+    pub(crate) place: Option<String>,
     /// The message of a panic or an exception, shortened.
-    pub message: Option<String>,
+    pub(crate) message: Option<String>,
     /// The report's file or source.
     pub origin: String,
     /// Duration of the stall; zero where it is unknown, or where the report is of no stall.
@@ -43,12 +43,12 @@ pub struct Member {
     /// The way it ended: the signal, `panic`, the word of a stall's end, [`NO_END`](super::NO_END).
     pub ending: String,
     /// When, in nanoseconds since the epoch; `None` where the report has no time.
-    pub time: Option<u64>,
+    pub(crate) time: Option<u64>,
     /// Id of the launch; of a report without one, the report's own.
-    pub launch: [u8; 16],
+    pub(crate) launch: [u8; 16],
     /// Values that groups count: `versions`, `devices`, `systems` (`iOS 17.4`), `endings`; `classes` and `reasons` of stalls;
     /// and the app's keys, such as `key screen`.
-    pub labels: Vec<(Label, String)>,
+    pub(crate) labels: Vec<(Label, String)>,
 }
 
 /// The name of something that groups count.
