@@ -39,7 +39,7 @@ fn a_stall_is_reported_as_it_comes_and_goes_and_is_counted() {
             .on_stall(move |event| {
                 told.lock().unwrap().push(match event {
                     StallEvent::Began(info) => format!("began {}", info.lasted >= 150 * MS),
-                    StallEvent::Ended(end) => format!("ended {}", end.how.as_str()),
+                    StallEvent::Ended(end) => format!("ended {}", end.outcome.as_str()),
                     _ => "something else".to_owned(),
                 });
             })
