@@ -186,7 +186,7 @@ mod linux {
     ) -> bool {
         let event = report.event.clone().unwrap_or_default();
         let (kind, why) = (
-            event.class.unwrap_or_default(),
+            report.class_word().unwrap_or_default().to_owned(),
             event.reason.unwrap_or_default(),
         );
         let lasted = report.stall_end.as_ref().map_or_else(

@@ -165,7 +165,7 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             name: event.name.as_deref(),
             message: event.message.as_deref(),
             location: event.location.as_deref(),
-            class: event.class.as_deref(),
+            class: event.class,
             thresholds,
             thread: event.thread,
             watched,
@@ -308,8 +308,8 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             .section(&StallEndView {
                 duration: end.duration,
                 at_least: end.at_least,
-                how: &end.how,
-                class: end.class.as_deref(),
+                how: end.how,
+                class: end.class,
                 reason: end.reason.as_deref(),
             })
             .expect(all_went);

@@ -10,7 +10,7 @@ use super::sampler::state;
 use super::scratch::{self, Scratch, view};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::{self, Thread, ThreadGauge, ThreadName, clock, vitals};
-use crate::report::{CaptureView, EventKind, EventView, StallEndView, ThreadView};
+use crate::report::{CaptureView, EventKind, EventView, StallClass, StallEndView, ThreadView};
 use crate::trigger::crash;
 use crate::trigger::load::{Excess, LoadObservation};
 use crate::trigger::load_watch::LoadWatcher;
@@ -157,7 +157,7 @@ impl LoadRecorder {
         if let Excess::Frames { lasted, .. } = excess {
             let end = StallEndView {
                 duration: Duration::from_nanos(*lasted),
-                how: "reported",
+                how: crate::report::StallOutcome::Reported,
                 ..StallEndView::default()
             };
             recording.stall_end(&mut work.buffers, &end);
@@ -204,7 +204,7 @@ impl fmt::Display for Tenths {
     }
 }
 
-fn describe(excess: &Excess) -> (EventKind, Option<&'static str>, LineBuffer) {
+fn describe(excess: &Excess) -> (EventKind, Option<StallClass>, LineBuffer) {
     let mut line = LineBuffer::EMPTY;
     let percent = |share: f64| (share * 100.0).round() as u64;
     let tenths = |value: f64| Tenths((value * 10.0).round() as u64);
@@ -227,7 +227,7 @@ fn describe(excess: &Excess) -> (EventKind, Option<&'static str>, LineBuffer) {
                 line,
                 "{rate} frames a second for {lasted} s, with {cpu} % of a core"
             );
-            (EventKind::Stall, Some("slow_frames"), written)
+            (EventKind::Stall, Some(StallClass::SlowFrames), written)
         }
     };
     (kind, class, line)

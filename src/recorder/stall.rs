@@ -149,8 +149,8 @@ impl StallSlot {
             let view = StallEndView {
                 duration: end.info.lasted,
                 at_least: end.info.at_least,
-                how: end.outcome.as_str(),
-                class: Some(end.info.class.as_str()),
+                how: end.outcome,
+                class: Some(end.info.class),
                 reason: cause.or(never_beat(&end.info)),
             };
             recording.stall_end(&mut work.buffers, &view);
@@ -180,7 +180,7 @@ impl StallSlot {
                 Some(waiting) if !waiting.unknown() => line,
                 _ => never_beat(info).or(line),
             },
-            class: Some(info.class.as_str()),
+            class: Some(info.class),
             thresholds: Some(ThresholdsView {
                 timeout: info.timeout,
                 strikes: u64::from(info.strikes),

@@ -118,6 +118,7 @@ impl std::error::Error for ReadError {}
 
 /// Names the file type that `bytes`, which are no report, begin with; `None` if it is not known.
 pub(crate) fn looks_like(bytes: &[u8]) -> Option<&'static str> {
+    const MACH_O: &str = "a Mach-O file: debug files go after --debug";
     const MAGICS: &[(&[u8], &str)] = &[
         (b"\xff\xd8\xff", "a JPEG image"),
         (b"\x89PNG", "a PNG image"),
@@ -128,18 +129,9 @@ pub(crate) fn looks_like(bytes: &[u8]) -> Option<&'static str> {
         (b"\x28\xb5\x2f\xfd", "zstd data: unpack it first"),
         (b"\xfd7zXZ", "xz data: unpack it first"),
         (b"\x7fELF", "an ELF file: debug files go after --debug"),
-        (
-            b"\xcf\xfa\xed\xfe",
-            "a Mach-O file: debug files go after --debug",
-        ),
-        (
-            b"\xce\xfa\xed\xfe",
-            "a Mach-O file: debug files go after --debug",
-        ),
-        (
-            b"\xca\xfe\xba\xbe",
-            "a Mach-O universal file: debug files go after --debug",
-        ),
+        (b"\xcf\xfa\xed\xfe", MACH_O),
+        (b"\xce\xfa\xed\xfe", MACH_O),
+        (b"\xca\xfe\xba\xbe", MACH_O),
         (b"MZ", "a Windows program"),
         (b"MDMP", "a minidump"),
         (b"bplist00", "a binary property list"),
@@ -154,10 +146,8 @@ pub(crate) fn looks_like(bytes: &[u8]) -> Option<&'static str> {
         return Some("nothing but zeros");
     }
     let plain = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7e | 0x80..);
-    let text = match std::str::from_utf8(start) {
-        Ok(_) => true,
-        Err(error) => error.error_len().is_none(),
-    };
+    let error = std::str::from_utf8(start).err();
+    let text = error.is_none_or(|error| error.error_len().is_none());
     if text && start.iter().all(plain) {
         return match start.trim_ascii_start().first() {
             Some(b'{' | b'[') => Some("JSON"),
@@ -170,11 +160,8 @@ pub(crate) fn looks_like(bytes: &[u8]) -> Option<&'static str> {
 /// `text` as it may be shown to people: short, and without control characters.
 pub(crate) fn shown(text: &str) -> String {
     const LONGEST: usize = 64;
-    let mut shown: String = text
-        .chars()
-        .take(LONGEST)
-        .flat_map(char::escape_debug)
-        .collect();
+    let start = text.chars().take(LONGEST);
+    let mut shown: String = start.flat_map(char::escape_debug).collect();
     if text.chars().nth(LONGEST).is_some() {
         shown.push('…');
     }

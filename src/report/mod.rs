@@ -42,7 +42,8 @@ pub use damage::{Damage, DamageKind, ReadError};
 pub use model::{
     App, AppContext, AsyncChain, AsyncEnd, Capture, Cpu, End, Event, EventKind, Extra, Found,
     Frame, Head, Image, Loss, Magic, MemoryUse, NearMemory, Omitted, Os, Report, Sample, Signal,
-    StallEnd, Thread, Thresholds, Value, ValueView, Vitals, WalkEnd, Watched,
+    StallClass, StallEnd, StallOutcome, Thread, Thresholds, Value, ValueView, Vitals, WalkEnd,
+    Watched,
 };
 pub(crate) use model::{Chains, Frames};
 pub use read::{Reading, read};

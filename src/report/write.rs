@@ -52,11 +52,7 @@ pub struct SinkError {
 
 impl fmt::Display for SinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the report could not be written (error number {})",
-            self.errno
-        )
+        write!(f, "the report could not be written (error {})", self.errno)
     }
 }
 

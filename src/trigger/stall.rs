@@ -36,8 +36,10 @@ mod settings;
 
 pub use detector::Detector;
 pub use observation::{Decision, Held, Next, Observation};
-pub use outcome::{Reason, StallClass, StallEndInfo, StallInfo, StallOutcome};
+pub use outcome::{Reason, StallEndInfo, StallInfo};
 pub use settings::Stall;
+
+pub use crate::report::{StallClass, StallOutcome};
 
 #[cfg(feature = "__internals")]
 pub use crate::platform::gauge::Waits;

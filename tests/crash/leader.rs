@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use wedjat::report::{EventKind, Report, WalkEnd};
+use wedjat::report::{EventKind, Report, StallOutcome, WalkEnd};
 use wedjat::{Crash, Monitor, Stall, Threads};
 
 use crate::child::{Ended, deadline, functions, in_order, leave_disturbed, play};
@@ -145,7 +145,7 @@ fn stall() {
         let report = of_kind(&ended, EventKind::Stall);
         let end = report.stall_end.unwrap();
         assert!(end.duration >= Duration::from_millis(850), "{end:?}");
-        assert_eq!(end.how, "thread_ended");
+        assert_eq!(end.how, StallOutcome::ThreadEnded);
         assert_eq!(report.end.unwrap().closed_by, "writer");
     });
 }

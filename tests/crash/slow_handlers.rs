@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 use wedjat::load::CpuLoad;
-use wedjat::report::{EventKind, Report};
+use wedjat::report::{EventKind, Report, StallOutcome};
 use wedjat::store::{self, HowEnded};
 use wedjat::{Crash, Monitor, MonitorBuilder, Stall};
 
@@ -330,7 +330,7 @@ fn lives() {
             stack(stall, 0)
         );
         let end = stall.stall_end.as_ref().unwrap();
-        assert_eq!(end.how, "recovered");
+        assert_eq!(end.how, StallOutcome::Recovered);
         let duration = end.duration.as_millis();
         assert!(lasted.contains(&duration), "{watched:?}: {duration} ms");
     }
@@ -349,7 +349,7 @@ fn fixes() {
     ended.succeeded();
     assert_eq!(kinds(&ended), [EventKind::Stall]);
     let end = ended.report().stall_end.unwrap();
-    assert_eq!(end.how, "recovered");
+    assert_eq!(end.how, StallOutcome::Recovered);
     // It runs from the first look that saw the turn, and says so.
     let look = Duration::from_millis(100);
     assert!(end.duration + look >= SLOW, "{:?}", end.duration);

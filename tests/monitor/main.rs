@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Arguments, Trial};
 use support::child::{self, Folder, calls, command, play, role, stack};
 use support::library;
-use wedjat::report::{EventKind, Report};
+use wedjat::report::{EventKind, Report, StallOutcome};
 use wedjat::{Crash, InstallError, Monitor, MonitorError, Stall, store};
 
 fn main() {
@@ -491,7 +491,7 @@ fn long_freeze() {
     let report = ended.report();
     one_stall(&report);
     let end = report.stall_end.as_ref().unwrap();
-    assert_eq!(end.how, "recovered");
+    assert_eq!(end.how, StallOutcome::Recovered);
     // To within one period of the truth; a loaded machine may stretch the freeze itself.
     assert!(
         (Duration::from_millis(950)..Duration::from_millis(2_100)).contains(&end.duration),
@@ -591,7 +591,10 @@ fn killed() {
 fn dropped() {
     let ended = play("dropped");
     assert!(ended.status.success(), "{}", ended.stderr);
-    assert_eq!(ended.report().stall_end.unwrap().how, "uninstalled");
+    assert_eq!(
+        ended.report().stall_end.unwrap().how,
+        StallOutcome::Uninstalled
+    );
 }
 
 fn one_monitor() {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use wedjat::load::{CpuLoad, MemoryLoad, SlowFrames};
-use wedjat::report::EventKind;
+use wedjat::report::{EventKind, StallClass};
 
 use crate::support::stall::{burn, is_child, tell_all_starved};
 use crate::{MS, builder, folder, reports};
@@ -134,7 +134,7 @@ fn too_much_cpu_memory_and_too_few_frames_are_reported_each_as_its_own_kind() {
     assert!(footprint > 64 << 20, "{footprint}");
     let frames = take(EventKind::Stall);
     let event = frames.event.as_ref().unwrap();
-    assert_eq!(event.class.as_deref(), Some("slow_frames"));
+    assert_eq!(event.class, Some(StallClass::SlowFrames));
     assert!(event.reason.as_deref().unwrap().contains("frames a second"));
     assert!(frames.stall_end.unwrap().duration >= Duration::from_millis(500));
 }

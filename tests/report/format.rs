@@ -191,7 +191,7 @@ fn word(of: &str) -> &'static str {
     }
     let option = of.strip_prefix("Option<");
     match option.and_then(|of| of.strip_suffix('>')).unwrap_or(of) {
-        "String" | "EventKind" | "WalkEnd" | "Magic" => "text",
+        "String" | "EventKind" | "WalkEnd" | "Magic" | "StallClass" | "StallOutcome" => "text",
         "u64" | "u32" | "SystemTime" | "Duration" => "unsigned",
         "i64" => "integer",
         "bool" => "bool",

@@ -4,7 +4,8 @@ use crate::support::report::{assert_is_part_of, full_report, v};
 use rmpv::Value as V;
 use wedjat::new;
 use wedjat::report::{
-    self, ClosedBy, DamageKind, Found, Frame, NearMemory, ReadError, Report, ReportWriter, Value,
+    self, ClosedBy, DamageKind, Found, Frame, NearMemory, ReadError, Report, ReportWriter,
+    StallOutcome, Value,
 };
 
 /// Sections written by an independent encoder, with an `end` that is right.
@@ -114,13 +115,23 @@ fn unknown_kinds_and_keys_survive() {
                 ("mood", odd.clone()),
             ]),
         ),
-        ("event", v(&[("type", "hiccup".into())])),
+        (
+            "event",
+            v(&[("type", "hiccup".into()), ("class", "thawed".into())]),
+        ),
         ("thread", v(&[("end", "tired".into())])),
         ("future", odd),
         ("future", V::from(5)),
+        ("stall_end", v(&[("how", "melted".into())])),
     ]);
     let first = report::read(&bytes).unwrap();
     assert_eq!(first.damage, []);
+    assert_eq!(first.report.class_word(), Some("thawed"));
+    let end = first.report.stall_end.as_ref().unwrap();
+    assert_eq!(
+        (end.how, end.how_word(), end.class),
+        (StallOutcome::Other, "melted", None)
+    );
     let kinds: Vec<&str> = first
         .report
         .unknown

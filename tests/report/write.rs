@@ -6,7 +6,7 @@ use rmpv::Value;
 use wedjat::new;
 use wedjat::report::{
     self, AppContextView, AppView, ClosedBy, EventView, Found, HeadView, Omitted, RawFrame, Report,
-    ReportWriter, Sink, SinkError, StallEndView, ThreadView, ValueView,
+    ReportWriter, Sink, SinkError, StallEndView, StallOutcome, ThreadView, ValueView,
 };
 
 /// The unit of the format.
@@ -72,7 +72,7 @@ fn end_sums_all_bytes_before_it_and_counts_itself() {
     writer
         .section(&StallEndView {
             duration: NANO,
-            how: "recovered",
+            how: StallOutcome::Recovered,
             ..StallEndView::default()
         })
         .unwrap();

@@ -106,6 +106,6 @@ fn a_thread_that_computes_and_then_waits_is_seen_to_wait() {
         // Of 1.2 s, 0.3 s are the first's.
         assert!(waits > 2 * computes, "{computes} and {waits}");
         // It waits for most of the time, whatever its first 250 ms were.
-        assert_eq!(report.class(), Some("blocked"));
+        assert_eq!(report.class_word(), Some("blocked"));
     }
 }

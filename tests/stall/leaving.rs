@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use crate::support::stall::{all_are_over, only_monitor};
 use crate::threads::{LONG, SHORT, all_have_left, hangs, install, reports};
+use wedjat::report::StallOutcome;
 use wedjat::{Stall, threads, watch_thread};
 
 /// How each stall ended, and how long it was.
-fn ends(play: impl Fn(u64) + Send + Copy + 'static, rounds: u64) -> Vec<(String, Duration)> {
+fn ends(play: impl Fn(u64) + Send + Copy + 'static, rounds: u64) -> Vec<(StallOutcome, Duration)> {
     let _only = only_monitor();
     let (folder, monitor) = install(None);
     for round in 0..rounds {
@@ -19,7 +20,7 @@ fn ends(play: impl Fn(u64) + Send + Copy + 'static, rounds: u64) -> Vec<(String,
     drop(monitor);
     let ends = reports(folder.path()).into_iter().map(|report| {
         let end = report.stall_end.unwrap();
-        (end.outcome, end.duration)
+        (end.how, end.duration)
     });
     ends.collect()
 }
@@ -39,7 +40,7 @@ fn a_turn_that_ends_before_its_thread_has_recovered() {
     );
     assert_eq!(ends.len(), 6);
     for (how, duration) in ends {
-        assert_eq!(how, "recovered");
+        assert_eq!(how, StallOutcome::Recovered);
         assert!(duration < LONG + SHORT, "{duration:?}");
     }
 }
@@ -56,8 +57,8 @@ fn a_watch_that_its_thread_ends_within_a_turn_has_recovered() {
         },
         2,
     );
-    let how: Vec<&str> = ends.iter().map(|(how, _)| how.as_str()).collect();
-    assert_eq!(how, ["recovered", "recovered"]);
+    let how: Vec<StallOutcome> = ends.into_iter().map(|(how, _)| how).collect();
+    assert_eq!(how, [StallOutcome::Recovered; 2]);
 }
 
 /// The state of one that ends is the next one's within a moment.
@@ -79,7 +80,7 @@ fn a_turn_that_is_over_has_recovered_though_another_thread_has_its_state() {
         },
         1,
     );
-    assert_eq!(ends[0].0, "recovered");
+    assert_eq!(ends[0].0, StallOutcome::Recovered);
 }
 
 /// As tokio's workers do in `block_in_place`: they hand their work on and return to another pool.

@@ -316,7 +316,7 @@ fn busy_class() -> String {
     let report = &reports(folder.path())[0];
     let end = report.stall_end.as_ref().unwrap();
     assert_eq!(end.duration, longest);
-    report.class().unwrap().to_owned()
+    report.class_word().unwrap().to_owned()
 }
 
 /// Libc's plain mutex.

@@ -159,7 +159,7 @@ fn computes() {
         let states: Vec<&str> = states.flatten().collect();
         let slept = states.iter().filter(sleeps).count();
         let ran = states.len() - slept;
-        println!("report {} {slept} {ran}", report.class().unwrap());
+        println!("report {} {slept} {ran}", report.class_word().unwrap());
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::support::stall::{
     self, all_are_over, block_all_but_libdispatchs, only_monitor, own_tid, stacks,
 };
-use wedjat::report::{Frame, Report};
+use wedjat::report::{Frame, Report, StallClass, StallOutcome};
 use wedjat::{Monitor, MonitorError, Stall, threads, watch_thread};
 
 pub const LONG: Duration = Duration::from_millis(700);
@@ -69,7 +69,7 @@ fn a_thread_that_hangs_is_reported_by_its_name_with_the_main_thread_beside_it() 
         let watched = event.watched.as_ref().unwrap();
         assert_eq!((event.thread, watched.name.as_str()), (Some(tid), "render"));
         assert_eq!((watched.number, watched.pool), (None, None));
-        assert_eq!(event.class.as_deref(), Some("blocked"));
+        assert_eq!(event.class, Some(StallClass::Blocked));
         let first = &reports[0].threads[0];
         assert_eq!((first.id, first.main), (tid, false));
         assert!(
@@ -222,7 +222,10 @@ fn a_thread_that_ends_in_a_stall_ends_it() {
     assert_eq!(reports.len(), 2);
     let how = reports.into_iter().map(|of| of.stall_end.unwrap().how);
     // The guard of the first ended its watch, before the thread ended.
-    assert_eq!(how.collect::<Vec<_>>(), ["recovered", "thread_ended"]);
+    assert_eq!(
+        how.collect::<Vec<_>>(),
+        [StallOutcome::Recovered, StallOutcome::ThreadEnded]
+    );
 }
 
 #[test]
@@ -335,7 +338,10 @@ fn a_monitor_that_is_dropped_ends_the_watch_and_the_next_has_threads_of_its_own(
     drop(monitor);
     let first = reports(folder.path());
     assert_eq!(first.len(), 1);
-    assert_eq!(first[0].stall_end.as_ref().unwrap().how, "uninstalled");
+    assert_eq!(
+        first[0].stall_end.as_ref().unwrap().how,
+        StallOutcome::Uninstalled
+    );
     let (folder, monitor) = install(None);
     say.send(()).unwrap();
     thread.join().unwrap();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
 use support::child::{self, deadline, play, role};
-use wedjat::report::{EventKind, Report};
+use wedjat::report::{EventKind, Report, StallClass, StallOutcome};
 use wedjat::store::{self, HowEnded};
 use wedjat::{Monitor, Stall};
 
@@ -226,7 +226,7 @@ fn is_one_stall(role: &str, lock: bool) {
     let stalls = stalls(&reports);
     assert_eq!(stalls.len(), 1, "{stalls:#?}");
     let event = stalls[0].event.as_ref().unwrap();
-    assert_eq!(event.class.as_deref(), Some("launch"));
+    assert_eq!(event.class, Some(StallClass::Launch));
     let reason = event.reason.as_deref().unwrap();
     let held = reason.starts_with("waits for a lock held by ");
     assert_eq!(
@@ -235,7 +235,7 @@ fn is_one_stall(role: &str, lock: bool) {
         "{reason}"
     );
     let end = stalls[0].stall_end.as_ref().unwrap();
-    assert_eq!(end.how, "recovered");
+    assert_eq!(end.how, StallOutcome::Recovered);
     let lasted = end.duration;
     assert!((600 * MS..2_500 * MS).contains(&lasted), "{lasted:?}");
     assert_eq!(ended, [HowEnded::Exit]);

@@ -52,8 +52,8 @@ pub fn report(u: &mut Unstructured<'_>) -> Result<Report> {
         Ok(new!(StallEnd {
             duration: lasted(u)?,
             at_least: u.arbitrary()?,
-            how: u.arbitrary()?,
-            class: maybe(u, |u| u.arbitrary())?,
+            how: outcome(u)?,
+            class: maybe(u, class)?,
             reason: maybe(u, |u| u.arbitrary())?,
             extra: extra(u)?,
         }))
@@ -144,6 +144,29 @@ fn extra(u: &mut Unstructured<'_>) -> Result<Extra> {
     })
 }
 
+fn class(u: &mut Unstructured<'_>) -> Result<StallClass> {
+    u.choose(&[
+        StallClass::Launch,
+        StallClass::Busy,
+        StallClass::Blocked,
+        StallClass::Starved,
+        StallClass::SlowFrames,
+    ])
+    .copied()
+}
+
+fn outcome(u: &mut Unstructured<'_>) -> Result<StallOutcome> {
+    u.choose(&[
+        StallOutcome::Recovered,
+        StallOutcome::Uninstalled,
+        StallOutcome::ThreadEnded,
+        StallOutcome::Reported,
+        StallOutcome::Killed,
+        StallOutcome::Unknown,
+    ])
+    .copied()
+}
+
 fn event(u: &mut Unstructured<'_>) -> Result<Event> {
     let kinds = [
         EventKind::Stall,
@@ -173,7 +196,7 @@ fn event(u: &mut Unstructured<'_>) -> Result<Event> {
         name: u.arbitrary()?,
         message: u.arbitrary()?,
         location: u.arbitrary()?,
-        class: u.arbitrary()?,
+        class: maybe(u, class)?,
         thresholds: maybe(u, |u| {
             Ok(new!(Thresholds {
                 timeout: lasted(u)?,

@@ -71,7 +71,7 @@ pub fn full_report() -> Report {
         name: some("main"),
         message: some("index out of bounds: \u{1f4a5}"),
         location: some("src/main.rs:3:5"),
-        class: some("blocked"),
+        class: Some(StallClass::Blocked),
         thread: Some(193),
         thresholds: Some(new!(Thresholds {
             timeout: Duration::from_millis(50),
@@ -147,8 +147,8 @@ pub fn full_report() -> Report {
     report.stall_end = Some(new!(StallEnd {
         duration: Duration::from_millis(400),
         at_least: true,
-        how: "recovered".to_owned(),
-        class: Some("blocked".to_owned()),
+        how: StallOutcome::Recovered,
+        class: Some(StallClass::Blocked),
         reason: Some("deadlock: thread 7 waits for itself".to_owned()),
         extra: extra(11),
     }));
@@ -415,7 +415,7 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
     write!(head, &head);
     let event = EventView {
         kind: EventKind::Stall,
-        class: Some("busy"),
+        class: Some(StallClass::Busy),
         reason: Some("the main thread did not come round for 250 ms"),
         thresholds: Some(ThresholdsView {
             timeout: Duration::from_millis(50),
@@ -509,8 +509,8 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
         stall_end,
         &StallEndView {
             duration: Duration::from_nanos(400_123_456),
-            how: "recovered",
-            class: Some("blocked"),
+            how: StallOutcome::Recovered,
+            class: Some(StallClass::Blocked),
             ..StallEndView::default()
         }
     );

@@ -7,7 +7,9 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 use serde_json::Value;
 use wedjat::new;
-use wedjat::report::{End, Event, EventKind, Frame, Image, Report, StallEnd, Thread, to_bytes};
+use wedjat::report::{
+    End, Event, EventKind, Frame, Image, Report, StallEnd, StallOutcome, Thread, to_bytes,
+};
 
 fn report(number: u64) -> Vec<u8> {
     let mut report = Report::default();
@@ -31,7 +33,7 @@ fn report(number: u64) -> Vec<u8> {
     }));
     report.stall_end = Some(new!(StallEnd {
         duration: std::time::Duration::from_millis(number),
-        how: "recovered".into(),
+        how: StallOutcome::Recovered,
     }));
     report.end = Some(End::default());
     to_bytes(&report)

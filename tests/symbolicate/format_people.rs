@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use wedjat::new;
 use wedjat::report::{
     AppContext, Capture, Cpu, End, Event, EventKind, Found, Frame, Image, Loss, MemoryUse, Report,
-    Sample, StallEnd, Thread, Thresholds, Value, Vitals,
+    Sample, StallEnd, StallOutcome, Thread, Thresholds, Value, Vitals,
 };
 use wedjat::symbolicate::format::{Firefox, Format, Html, Style, Text, Top, TopLayout};
 use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
@@ -93,7 +93,7 @@ fn full() -> Report {
     }));
     report.stall_end = Some(new!(StallEnd {
         duration: MS * 406,
-        how: "recovered".into(),
+        how: StallOutcome::Recovered,
     }));
     report.capture = Some(new!(Capture {
         stopped: Some(Duration::from_micros(70)),

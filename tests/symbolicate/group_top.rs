@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use wedjat::new;
-use wedjat::report::{Event, EventKind, Frame, Image, Report, Sample, StallEnd, Thread};
+use wedjat::report::{
+    Event, EventKind, Frame, Image, Report, Sample, StallClass, StallEnd, StallOutcome, Thread,
+};
 use wedjat::symbolicate::group::{Groups, normalised};
 use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
 
@@ -239,7 +241,7 @@ fn event(kind: EventKind, fatal: bool, end: Option<u64>, samples: u64, name: &st
             duration: Duration::from_nanos(nanoseconds),
             // Where the wait of the thread was known by its ping alone.
             at_least: true,
-            how: "recovered".into(),
+            how: StallOutcome::Recovered,
         })
     };
     report.stall_end = end.map(duration);
@@ -304,7 +306,7 @@ fn a_group_has_its_causes_the_keys_of_the_app_and_its_trend() {
             report.head.id = number.to_be_bytes();
             report.head.time = std::time::UNIX_EPOCH + Duration::from_secs(1_790_000_000);
             let event = report.event.as_mut().unwrap();
-            event.class = Some("blocked".into());
+            event.class = Some(StallClass::Blocked);
             event.reason = Some(format!("waits for a lock held by thread {at}"));
             let screen = if at % 4 == 0 { "Start" } else { "Checkout" };
             report.context = Some(new!(wedjat::report::AppContext {

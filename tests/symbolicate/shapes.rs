@@ -105,7 +105,8 @@ int main(int argc, char **argv) { return answer(argc); }
             "gcc -g {version} -O1 -fdebug-prefix-map={here}=./src a.c -o program"
         ));
         let at = shop.address("program", "answer");
-        let frames = shop.symbolicator(&["program"]).frames(at);
+        let symbolicator = shop.symbolicator(&["program"]);
+        let frames = symbolicator.frames(at);
         let file = frames.first().and_then(|frame| frame.file.clone());
         assert_eq!(file.as_deref(), Some("./src/a.c"), "{version}");
     }
@@ -127,7 +128,8 @@ int gamma(int n) { sink = n; return n * 7; } // @gamma
             let at = shop.address("a.o", name);
             let truth = format!("{name}:{}", line_of(source, name));
             assert_eq!(shop.chain(&["a.o"], at), [truth], "{version}");
-            let frames = shop.symbolicator(&["a.o"]).frames(at);
+            let symbolicator = shop.symbolicator(&["a.o"]);
+            let frames = symbolicator.frames(at);
             let file = frames[0].file.clone().unwrap();
             assert_eq!(
                 *file,

@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use wedjat::new;
 use wedjat::report::{
-    Event, EventKind, Frame, Image, Report, Sample, StallEnd, Thread, Watched, to_bytes,
+    Event, EventKind, Frame, Image, Report, Sample, StallEnd, StallOutcome, Thread, Watched,
+    to_bytes,
 };
 
 use crate::deadline::symbolicate;
@@ -30,7 +31,7 @@ fn stall() -> Report {
     }));
     report.stall_end = Some(new!(StallEnd {
         duration: Duration::from_millis(700),
-        how: "recovered".into(),
+        how: StallOutcome::Recovered,
     }));
     report.images.push(new!(Image {
         name: "/opt/till/till".into(),

@@ -10,7 +10,8 @@ use std::path::Path;
 use wedjat::new;
 use wedjat::report::{
     AppView, ClosedBy, EventKind, EventView, Found, HeadView, ImageView, OsView, RawFrame,
-    ReportWriter, SampleView, StallEndView, ThreadView, ThresholdsView, WalkEnd,
+    ReportWriter, SampleView, StallClass, StallEndView, StallOutcome, ThreadView, ThresholdsView,
+    WalkEnd,
 };
 
 use super::app::{App, BASE, Language, VERSIONS};
@@ -187,7 +188,7 @@ impl Report<'_> {
                 name: None,
                 message: None,
                 location: None,
-                class: Some("busy"),
+                class: Some(StallClass::Busy),
                 thread: None,
                 thresholds: Some(ThresholdsView {
                     timeout: Duration::from_millis(50),
@@ -263,7 +264,7 @@ impl Report<'_> {
         writer
             .section(&StallEndView {
                 duration: nanos(duration),
-                how: "recovered",
+                how: StallOutcome::Recovered,
                 ..StallEndView::default()
             })
             .map_err(failed)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Extra, Value};
-use crate::report::wire::fields::{Address, As, Maybe, Nanos, extra, lenient};
+use crate::report::wire::fields::{Address, As, Maybe, Nanos, extra, is_default, lenient};
 
 words! {
     /// The kind of event that a report is about.
@@ -22,43 +22,56 @@ words! {
         /// An uncaught Objective-C or C++ exception.
         Exception = "exception",
         /// Asked for by the app.
-        #[default]
         Live = "live",
         /// Too much CPU for too long.
         Cpu = "cpu",
         /// Too much memory.
         Memory = "memory",
         /// A type that this version does not know; its name is in [`Event::extra`] under `type`.
+        #[default]
         #[serde(other)]
         Other = "other",
     }
 }
 
-impl EventKind {
-    fn is_other(&self) -> bool {
-        *self == EventKind::Other
+words! {
+    /// The class of a stall.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    #[non_exhaustive]
+    pub enum StallClass {
+        /// The launch: no turn has ended yet.
+        Launch = "launch",
+        /// The thread used the CPU.
+        Busy = "busy",
+        /// The thread waited in the kernel: for a lock, a file, a peer.
+        Blocked = "blocked",
+        /// The thread was ready to run, but the machine gave it no CPU.
+        Starved = "starved",
+        /// The frame rate was low while the thread used the CPU.
+        SlowFrames = "slow_frames",
+        /// A class that this version does not know; [`Report::class_word`](super::Report::class_word) returns its name.
+        #[serde(other)]
+        Other = "other",
     }
+}
 
-    fn other() -> EventKind {
-        EventKind::Other
+impl StallClass {
+    pub(super) fn is_other(class: &Option<StallClass>) -> bool {
+        *class == Some(StallClass::Other)
     }
 }
 
 impl Event {
     /// Returns the report's word for what happened. It may be one that this version does not know.
     pub fn word(&self) -> &str {
-        word(
-            self.kind.as_str(),
-            self.kind == EventKind::Other,
-            &self.extra,
-            "type",
-        )
+        word(self.kind.as_str(), &self.extra, "type")
     }
 }
 
-/// `known`, or its substitute in `extra`.
-pub(super) fn word<'a>(known: &'a str, other: bool, extra: &'a Extra, key: &str) -> &'a str {
-    match extra.iter().find(|(name, _)| other && name == key) {
+/// The word under `key` in `extra`, which the reader put there if it is not known; else `known`.
+pub(super) fn word<'a>(known: &'a str, extra: &'a Extra, key: &str) -> &'a str {
+    match extra.iter().find(|(name, _)| name == key) {
         Some((_, Value::Text(word))) => word,
         _ => known,
     }
@@ -71,12 +84,7 @@ section! {
         /// `stall`, `crash` (a signal or Mach exception), `panic` (Rust), `exception` (uncaught, Objective-C or C++),
         /// `live` (by `record`), `cpu`, `memory` (too much of it).
         /// *always*
-        #[serde(
-            rename = "type",
-            default = "EventKind::other",
-            deserialize_with = "kind",
-            skip_serializing_if = "EventKind::is_other"
-        )]
+        #[serde(rename = "type", deserialize_with = "lenient", skip_serializing_if = "is_default")]
         kind: EventKind,
         /// True if the process died of it.
         /// *else `false`*
@@ -92,8 +100,8 @@ section! {
         thresholds: Option<Thresholds> as Option<ThresholdsView>,
         /// Class of a stall: `busy`, `blocked`, `starved`, `launch`, `slow_frames`.
         /// *else unknown*
-        #[serde(deserialize_with = "lenient")]
-        class: Option<String> as Option<&'a str>,
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "StallClass::is_other")]
+        class: Option<StallClass>,
         /// Name of the exception or of the panicking thread.
         /// *else none*
         #[serde(deserialize_with = "lenient")]
@@ -188,8 +196,4 @@ section! {
         #[serde(deserialize_with = "lenient")]
         stalled: Option<u64>,
     }
-}
-
-fn kind<'de, D: serde::Deserializer<'de>>(d: D) -> Result<EventKind, D::Error> {
-    lenient::<Option<EventKind>, D>(d).map(|kind| kind.unwrap_or(EventKind::Other))
 }

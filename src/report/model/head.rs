@@ -15,7 +15,7 @@ section! {
     Head, HeadView<'a> {
         /// `wedjat`: marks the file as a report.
         /// *always*
-        #[serde(default = "Magic::other", deserialize_with = "format")]
+        #[serde(default, deserialize_with = "lenient")]
         format: Magic,
         /// Version of the format; 1 here.
         /// *always*
@@ -64,7 +64,7 @@ section! {
 macro_rules! unknown_head {
     ($head:ident { $($field:ident),* }) => {
         $head {
-            format: Magic::default(),
+            format: Magic::Wedjat,
             version: VERSION,
             time: SystemTime::UNIX_EPOCH,
             $($field: Default::default()),*
@@ -143,20 +143,10 @@ section! {
 #[non_exhaustive]
 pub enum Magic {
     /// The file is a report.
-    #[default]
     #[serde(rename = "wedjat")]
     Wedjat,
     /// Another word, or no word.
+    #[default]
     #[serde(rename = "other", other)]
     Other,
-}
-
-impl Magic {
-    fn other() -> Magic {
-        Magic::Other
-    }
-}
-
-fn format<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Magic, D::Error> {
-    lenient::<Option<Magic>, D>(d).map(|format| format.unwrap_or(Magic::Other))
 }

@@ -44,9 +44,10 @@ mod value;
 
 pub(crate) use async_chain::Chains;
 pub use async_chain::{AsyncChain, AsyncEnd, RawChain, RawChains};
+use event::word;
 pub use event::{
-    Event, EventKind, EventView, Signal, SignalView, Thresholds, ThresholdsView, Watched,
-    WatchedView,
+    Event, EventKind, EventView, Signal, SignalView, StallClass, Thresholds, ThresholdsView,
+    Watched, WatchedView,
 };
 pub(crate) use frame::Frames;
 pub use frame::{Found, Frame, Omitted, RawFrame, WalkEnd};
@@ -57,7 +58,7 @@ pub use image::{Image, ImageView, NearMemory, NearMemoryView};
 pub use stack::{Sample, SampleView, Thread, ThreadView};
 pub use state::{
     AppContext, AppContextView, Capture, CaptureView, Cpu, CpuView, End, EndView, Loss, LossView,
-    MemoryUse, MemoryUseView, StallEnd, StallEndView, Vitals, VitalsView,
+    MemoryUse, MemoryUseView, StallEnd, StallEndView, StallOutcome, Vitals, VitalsView,
 };
 pub use value::{Extra, Value, ValueView};
 
@@ -100,10 +101,13 @@ pub struct Report {
 }
 
 impl Report {
-    /// The kind of a stall: of the whole of it where it is over, else as it was when it was certain.
-    pub fn class(&self) -> Option<&str> {
-        let whole = self.stall_end.as_ref().and_then(|end| end.class.as_deref());
-        whole.or(self.event.as_ref()?.class.as_deref())
+    /// Returns the report's word for the class of a stall: of the whole of it where it is over, else as it was when it was
+    /// certain. It may be one that this version does not know.
+    pub fn class_word(&self) -> Option<&str> {
+        let (end, event) = (self.stall_end.as_ref(), self.event.as_ref());
+        let whole = end.and_then(|end| Some((end.class?, &end.extra)));
+        let (class, extra) = whole.or_else(|| event.and_then(|it| Some((it.class?, &it.extra))))?;
+        Some(word(class.as_str(), extra, "class"))
     }
 
     /// The reason of the event in one line; of a stall that is over, that of most of its time.

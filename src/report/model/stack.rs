@@ -130,5 +130,5 @@ impl Sample {
 }
 
 fn end_word(end: WalkEnd, extra: &Extra) -> Option<&str> {
-    Some(word(end.as_str(), end == WalkEnd::Other, extra, "end"))
+    Some(word(end.as_str(), extra, "end"))
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Extra, Value, ValueView};
+use super::event::word;
+use super::{Extra, StallClass, Value, ValueView};
 use crate::report::wire::fields::{
-    As, Maybe, Nanos, breadcrumbs, extra, flag, gauges, lenient, marks, pairs,
+    As, Maybe, Nanos, breadcrumbs, extra, flag, gauges, is_default, lenient, marks, pairs,
 };
 
 section! {
@@ -126,6 +127,38 @@ section! {
     }
 }
 
+words! {
+    /// The outcome of a stall.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    #[non_exhaustive]
+    pub enum StallOutcome {
+        /// The thread beats again.
+        Recovered = "recovered",
+        /// The monitor was uninstalled while it lasted.
+        Uninstalled = "uninstalled",
+        /// The thread ended in the middle of it.
+        ThreadEnded = "thread_ended",
+        /// The report was written before its end, which no one awaits.
+        Reported = "reported",
+        /// The process was killed in it, as another tool's report says.
+        Killed = "killed",
+        /// Another tool's report does not say.
+        Unknown = "unknown",
+        /// An outcome that this version does not know; [`StallEnd::how_word`] returns its name.
+        #[default]
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
+impl StallEnd {
+    /// Returns the report's word for how the stall ended. It may be one that this version does not know.
+    pub fn how_word(&self) -> &str {
+        word(self.how.as_str(), &self.extra, "how")
+    }
+}
+
 section! {
     /// The end of a stall.
     #[derive(Default)]
@@ -138,15 +171,15 @@ section! {
         /// *else `false`*
         #[serde(with = "flag")]
         at_least: bool,
-        /// `recovered`, `uninstalled`, `thread_ended`; of slow frames `reported`; in reports of other tools `reported` or
-        /// `unknown`.
+        /// `recovered`, `uninstalled`, `thread_ended`; of slow frames `reported`; in reports of other tools `reported`,
+        /// `killed` or `unknown`.
         /// *always*
-        #[serde(deserialize_with = "lenient")]
-        how: String as &'a str,
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "is_default")]
+        how: StallOutcome,
         /// As in `event`, of the whole stall.
         /// *else as in `event`*
-        #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
-        class: Option<String> as Option<&'a str>,
+        #[serde(deserialize_with = "lenient", skip_serializing_if = "StallClass::is_other")]
+        class: Option<StallClass>,
         /// As in `event`: the cause of most of the stall's time.
         /// *none if there is a `class`, else as in `event`*
         #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]

@@ -24,7 +24,6 @@ pub(super) fn each_text(report: &mut Report, each: &mut dyn FnMut(&mut String)) 
             &mut event.name,
             &mut event.message,
             &mut event.location,
-            &mut event.class,
         ];
         texts.into_iter().flatten().for_each(&mut *each);
         event
@@ -33,8 +32,7 @@ pub(super) fn each_text(report: &mut Report, each: &mut dyn FnMut(&mut String)) 
             .for_each(|watched| each(&mut watched.name));
     }
     if let Some(end) = &mut report.stall_end {
-        let texts = [&mut end.class, &mut end.reason];
-        texts.into_iter().flatten().for_each(&mut *each);
+        end.reason.iter_mut().for_each(&mut *each);
     }
     for thread in &mut report.threads {
         [&mut thread.name, &mut thread.state, &mut thread.syscall]

@@ -241,14 +241,11 @@ pub(super) fn signal_code(event: &Event, signal: &Signal) -> String {
 pub(super) fn lasted(report: &Report) -> Option<String> {
     let is_stall = |event: &Event| event.kind == EventKind::Stall;
     match &report.stall_end {
-        Some(end) if end.duration.is_zero() => Some(end.how.clone()),
+        Some(end) if end.duration.is_zero() => Some(end.how_word().to_owned()),
         Some(end) => {
             let least = if end.at_least { "≥ " } else { "" };
-            Some(format!(
-                "{least}{} ({})",
-                duration(nanos(end.duration)),
-                end.how
-            ))
+            let duration = duration(nanos(end.duration));
+            Some(format!("{least}{duration} ({})", end.how_word()))
         }
         None if report.event.as_ref().is_some_and(is_stall) => {
             Some("unknown: the report ends before the stall does".into())

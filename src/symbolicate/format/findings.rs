@@ -163,7 +163,7 @@ pub(crate) fn unread_text(unread: Unread) -> String {
 
 /// The event in a few words.
 pub(super) fn kind_text(report: &Report, event: &Event) -> String {
-    let class = report.class();
+    let class = report.class_word();
     let class = class.map_or(String::new(), |class| format!(", {class}"));
     let fatal = if event.fatal { ", fatal" } else { "" };
     format!("{}{class}{fatal}", event.word())

@@ -94,7 +94,11 @@ fn exception(style: &Style, of: &Symbolicated, found: &Findings) -> Option<Value
         EventKind::Exception => (event.name.as_deref().unwrap_or("exception"), "generic"),
         _ => return None,
     };
-    let words = [event.message.as_deref(), report.class(), report.reason()];
+    let words = [
+        event.message.as_deref(),
+        report.class_word(),
+        report.reason(),
+    ];
     let words = words.into_iter().flatten().map(str::to_owned);
     let words: Vec<String> = words.chain(lasted(report)).collect();
     let sample = heaviest(of).map(|(index, ..)| &of.samples[index]);
@@ -184,7 +188,9 @@ fn tags(report: &Report) -> Map<String, Value> {
         let is_short = key.len() <= TAG.0 && (1..=TAG.1).contains(&value.chars().count());
         is_short && key.chars().all(is_key) && !value.contains('\n')
     };
-    let class = report.class().map(|class| ("class".into(), class.into()));
+    let class = report
+        .class_word()
+        .map(|class| ("class".into(), class.into()));
     let keys = app_state(report).keys.into_iter().chain(class);
     let tags = keys.filter(fits);
     tags.map(|(key, value)| (key, value.into())).collect()

@@ -71,7 +71,7 @@ impl Member {
         let ended_by = event.and_then(ended_by);
         let ending = match (&report.stall_end, signal) {
             (_, Some(signal)) => ended_by.unwrap_or(&signal.name).to_owned(),
-            (Some(end), _) => end.how.clone(),
+            (Some(end), _) => end.how_word().to_owned(),
             _ if at_least => NO_END.to_owned(),
             _ if fatal => event.map_or("", |event| event.word()).to_owned(),
             _ => "went on".to_owned(),
@@ -93,7 +93,7 @@ impl Member {
             label("devices", head.device.as_deref().unwrap_or("")),
             label("systems", &system(&head.os)),
             label("endings", &ending),
-            label("classes", report.class().unwrap_or("")),
+            label("classes", report.class_word().unwrap_or("")),
             label("reasons", &reason),
         ];
         let keys = report.context.iter().flat_map(|context| &context.keys);

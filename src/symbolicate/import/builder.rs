@@ -8,7 +8,7 @@ use super::{JsonFields, Layout};
 use crate::report::model::ImageIndex;
 use crate::report::{
     Damage, DamageKind, Event, EventKind, Found, Frame, Image, Reading, Report, Sample, StallEnd,
-    Thread, Value, limits,
+    StallOutcome, Thread, Value, limits,
 };
 use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::keys::NUMBER;
@@ -243,14 +243,14 @@ impl ReportBuilder {
 
     /// The stall took so long, in nanoseconds.
     pub fn lasted(&mut self, nanoseconds: u64) {
-        let how = ["reported", "killed"][usize::from(self.event().fatal)];
+        let how = [StallOutcome::Reported, StallOutcome::Killed][usize::from(self.event().fatal)];
         self.ended(Duration::from_nanos(nanoseconds), how);
     }
 
-    fn ended(&mut self, duration: Duration, how: &str) {
+    fn ended(&mut self, duration: Duration, how: StallOutcome) {
         self.report.stall_end = Some(StallEnd {
             duration,
-            how: how.into(),
+            how,
             ..StallEnd::default()
         });
     }
@@ -261,7 +261,7 @@ impl ReportBuilder {
         // Other recorders tell of such a stall when it is over.
         if event.kind == EventKind::Stall && !event.fatal && self.report.stall_end.is_none() {
             let last = self.report.samples.iter().map(|sample| sample.at).max();
-            self.ended(last.unwrap_or_default(), "unknown");
+            self.ended(last.unwrap_or_default(), StallOutcome::Unknown);
         }
         if let Some(message) = self.missing.take() {
             self.damage(DamageKind::Section, 0, &message);

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::detector::Detector;
 use super::episode::{Episode, TurnUse};
 use super::observation::{Held, Observation};
-use super::outcome::{Reason, StallClass, StallInfo};
+use super::outcome::{Reason, StallInfo};
+use crate::report::StallClass;
 use crate::trigger::heartbeat::Beat;
 
 /// The clocks of an observation are read within so much time, nanoseconds; a sleep is longer.

@@ -2,8 +2,9 @@
 
 use super::episode::{AmbiguousTurn, Episode, Launching, TurnUse};
 use super::observation::{Decision, Held, Next, Observation};
-use super::outcome::{Reason, StallEndInfo, StallOutcome};
+use super::outcome::{Reason, StallEndInfo};
 use super::settings::Stall;
+use crate::report::StallOutcome;
 use crate::report::time::nanos;
 use crate::trigger::heartbeat::Beat;
 

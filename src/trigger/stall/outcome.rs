@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::report::{StallClass, StallOutcome};
+
 words! {
     /// The reason why time was not counted.
     #[non_exhaustive]
@@ -21,21 +23,6 @@ words! {
     }
 }
 
-words! {
-    /// The kind of a stall.
-    #[non_exhaustive]
-    pub enum StallClass {
-        /// The launch: no turn has ended yet.
-        Launch = "launch",
-        /// The thread used the CPU.
-        Busy = "busy",
-        /// The thread waited in the kernel: for a lock, a file, a peer.
-        Blocked = "blocked",
-        /// The thread was ready to run, but the machine gave it no CPU.
-        Starved = "starved",
-    }
-}
-
 /// A stall, at the moment when it is certain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -48,7 +35,7 @@ pub struct StallInfo {
     pub lasted: Duration,
     /// True if it may have lasted longer: its start was not seen, or some of its time may not count.
     pub at_least: bool,
-    /// Its kind so far.
+    /// Its class so far: [`SlowFrames`](StallClass::SlowFrames) never is.
     pub class: StallClass,
     /// Count of turns so far; 1 for one long freeze.
     pub turns: u32,
@@ -72,17 +59,4 @@ pub struct StallEndInfo {
     pub info: StallInfo,
     /// Its outcome.
     pub outcome: StallOutcome,
-}
-
-words! {
-    /// The outcome of a stall.
-    #[non_exhaustive]
-    pub enum StallOutcome {
-        /// The thread beats again.
-        Recovered = "recovered",
-        /// The monitor was uninstalled while it lasted.
-        Uninstalled = "uninstalled",
-        /// The thread ended in the middle of it.
-        ThreadEnded = "thread_ended",
-    }
 }

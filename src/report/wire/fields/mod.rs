@@ -59,6 +59,11 @@ pub(crate) fn lenient<'de, T: Deserialize<'de> + Default, D: Deserializer<'de>>(
     tried(d).map(Option::unwrap_or_default)
 }
 
+/// Returns true for a word that this version does not know, the default: it stands among the unknown keys.
+pub(crate) fn is_default<T: Default + PartialEq>(word: &T) -> bool {
+    *word == T::default()
+}
+
 /// A field that is spelled as `W`: `#[serde(with = "As::<Nanos>")]`.
 pub(crate) struct As<W>(PhantomData<W>);
 

@@ -55,7 +55,7 @@ use super::tree_lines::{
     counted, looks_like_a_node, sample_node, sample_thread, spindump_node, spindump_thread,
     waits_for,
 };
-use crate::report::{EventKind, Image, Reading, Thread, Value};
+use crate::report::{EventKind, Image, Reading, StallClass, Thread, Value};
 use crate::symbolicate::import::plain_text::{Line, LineNumbers, Sign};
 use crate::symbolicate::import::stack_lines::image_line;
 use crate::symbolicate::import::{
@@ -131,7 +131,7 @@ pub fn read(text: &str, header: JsonFields, lines: LineNumbers<'_>, layout: Layo
             let is_new = event.reason.is_none() && !tree.is_load;
             if let Some(((_, reason), _)) = longest.filter(|_| is_new) {
                 event.reason = Some(reason.clone());
-                event.class = Some("blocked".into()).filter(|_| event.kind == EventKind::Stall);
+                event.class = Some(StallClass::Blocked).filter(|_| event.kind == EventKind::Stall);
             }
         }
         place_nodes(&mut builder, &mut nodes);

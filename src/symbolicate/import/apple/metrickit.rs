@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::exception;
 use crate::report::time::wall;
-use crate::report::{EventKind, Image, Reading, Thread, Value};
+use crate::report::{EventKind, Image, Reading, StallClass, Thread, Value};
 use crate::symbolicate::import::{
     HeadPaths, JsonFields, Layout, ReportBuilder, SampleNode, SampleTree, frame, values,
 };
@@ -135,7 +135,7 @@ fn event(builder: &mut ReportBuilder, fields: &mut JsonFields, kind: EventKind, 
     exception::set_reason(event, reason);
     let mut extra = |key: &str, text: String| event.extra.push((key.into(), Value::Text(text)));
     if list == "appLaunchDiagnostics" {
-        event.class = Some("launch".into());
+        event.class = Some(StallClass::Launch);
     } else if kind == EventKind::Other {
         extra("type", "disk writes".into());
     }
