@@ -250,7 +250,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("symbolicate/group", 625),
     ("symbolicate/import", 5182),
     ("symbolicate/names", 1029),
-    ("trigger", 5097),
+    ("trigger", 5084),
     ("unwind", 5),
     ("vitals", 234),
 ];
