@@ -249,7 +249,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("symbolicate/format", 4224),
     ("symbolicate/group", 625),
     ("symbolicate/import", 5182),
-    ("symbolicate/names", 1029),
+    ("symbolicate/names", 1024),
     ("trigger", 5084),
     ("unwind", 5),
     ("vitals", 234),

@@ -341,6 +341,8 @@ mod tests {
         let mut physical = PhysicalFrame::bare(1, crate::report::Found::Context, Some(0));
         physical.frames = [
             frame("subscript.get", "/<compiler-generated>", true),
+            frame("subscript.modify", "/<compiler-generated>", true),
+            frame("total.read", "/Users/ann/till/main.swift", true),
             frame("secret", "/Users/ann/till/main.swift", true),
             frame(
                 "closure #1 in refund(_:)",
@@ -356,7 +358,7 @@ mod tests {
             .iter()
             .map(|frame| is_bare(&physical, frame))
             .collect();
-        assert_eq!(bare, [true, true, false, false, false]);
+        assert_eq!(bare, [true, true, true, true, false, false, false]);
         // A function of C inlined into one of C.
         physical.frames = [
             frame("clamp", "", true),

@@ -158,22 +158,17 @@ fn closure(text: &str) -> Option<(&'static str, &str)> {
 }
 
 /// Returns true for a name with argument labels, `Cart.add(_:to:)`, or of a type's function or accessor without
-/// arguments, `Cart.total()`.
+/// arguments, `Cart.total()`, `Cart.total.getter`. Line tables alone name an accessor without its type: `subscript.modify`.
 fn is_function(text: &str) -> bool {
     let Some((name, labels)) = text
         .strip_suffix(')')
         .and_then(|text| text.rsplit_once('('))
     else {
-        return [
-            ".getter",
-            ".setter",
-            ".modify",
-            ".read",
-            ".deinit",
-            ".__deallocating_deinit",
-        ]
-        .iter()
-        .any(|end| text.ends_with(end));
+        let accessors = [".getter", ".setter", ".modify", ".read"];
+        let mut property = accessors.iter().filter_map(|end| text.strip_suffix(end));
+        return property.any(|name| name.contains('.'))
+            || text.ends_with(".deinit")
+            || text.ends_with(".__deallocating_deinit");
     };
     let is_label =
         |label: &str| !label.is_empty() && label.bytes().all(|byte| !b" ,<>*&".contains(&byte));
@@ -202,6 +197,7 @@ mod tests {
                 "static Cart.< infix(_:_:)",
             ),
             ("Cart.total.getter", Function, "Cart.total.getter"),
+            ("Cart.deinit", Function, "Cart.deinit"),
             (
                 "partial apply for specialized closure #1 in foo(_:)",
                 Closure,
@@ -249,6 +245,8 @@ mod tests {
             "<app::Shop as core::fmt::Debug>::fmt",
             "kfun:till.Shop#open(kotlin.Int){}kotlin.Unit",
             "operator()",
+            "subscript.modify",
+            "total.read",
         ] {
             assert_eq!(summary(text), None, "{text}");
         }
