@@ -9,6 +9,7 @@ use wedjat::new;
 use wedjat::report::{
     Event, EventKind, Frame, Image, Report, Sample, StallClass, StallEnd, StallOutcome, Thread,
 };
+use wedjat::symbolicate::format::{Format, Ndjson, Style};
 use wedjat::symbolicate::group::{Groups, normalised};
 use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
 
@@ -161,6 +162,43 @@ fn the_samples_outweigh_the_moment_of_detection() {
     ];
     let report = Symbolicator::new(DebugFiles::new().no_search()).symbolicate(report);
     assert_eq!(normalised(&report), ["guilty", "draw"]);
+}
+
+/// A closure that a function of another language calls counts as the function that holds it. The line is the closure's.
+#[test]
+fn the_title_has_the_place_that_is_blamed() {
+    use wedjat::report::Value as Field;
+    let text = |text: &str| Field::Text(text.into());
+    for (closure, function, title) in [
+        (
+            "$s4till8checkoutyySiFyycfU_",
+            "$s4till8checkoutyySiF",
+            "stall in checkout(_:) (till.src:33)",
+        ),
+        (
+            "till::pay(int)::{lambda(int)#1}::operator()(int) const",
+            "till::pay(int)",
+            "stall in till::pay (till.src:33)",
+        ),
+    ] {
+        let mut report = stall("1.0", 1000, &[closure, "/qsort", function, "main"]).report;
+        let fields = [(0, 33), (2, 31)].map(|(frame, line)| {
+            Field::Map(vec![
+                (text("frame"), Field::Unsigned(frame)),
+                (text("sourceFile"), text("/Users/ann/till.src")),
+                (text("sourceLine"), Field::Unsigned(line)),
+            ])
+        });
+        let fields = ("frame_fields".into(), Field::Array(fields.into()));
+        report.threads[0].extra.push(fields);
+        let report = Symbolicator::new(DebugFiles::new().no_search()).symbolicate(report);
+        let (mut json, mut out) = (Ndjson::default(), Vec::new());
+        json.report(&Style::default(), "a", &report, &mut out)
+            .unwrap();
+        json.finish(&mut out).unwrap();
+        let json: Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(json["title"], title, "{}", json["blame"]);
+    }
 }
 
 #[test]

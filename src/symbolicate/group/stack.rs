@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::report::{EventKind, Report, Sample, Thread};
+use crate::report::{Report, Sample, Thread};
 use crate::symbolicate::blame::{Blamed, Owner, is_bare, owner, sought};
 use crate::symbolicate::frame::{SourceFrame, Stack, Symbolicated};
 use crate::symbolicate::names::{Name, holder_of_closure, name, plain_name};
@@ -20,14 +20,12 @@ const FRAMES: usize = 128;
 pub fn thread_in_question(report: &Report) -> Option<usize> {
     let threads = &report.threads;
     let first = |is_it: fn(&Thread) -> bool| threads.iter().position(is_it);
-    let event = report.event.as_ref();
-    let thrown = event.filter(|event| event.kind == EventKind::Exception);
     let is_thrown = |thread: &Thread| thread.name.as_deref() == Some(Thread::LAST_EXCEPTION);
+    let thrown = threads.iter().rposition(is_thrown);
     thrown
-        .and_then(|_| threads.iter().rposition(is_thrown))
         .or_else(|| first(|thread| thread.crashed))
         .or_else(|| {
-            let id = event?.thread?;
+            let id = report.event.as_ref()?.thread?;
             threads.iter().position(|thread| thread.id == id)
         })
         .or_else(|| first(|thread| thread.main))
@@ -37,13 +35,13 @@ pub fn thread_in_question(report: &Report) -> Option<usize> {
 /// The normalised heaviest stack, innermost first.
 pub fn normalised(report: &Symbolicated) -> Vec<String> {
     let stack = thread_in_question(&report.report).and_then(|at| report.threads.get(at));
-    let stack = stack.map_or(Vec::new(), |stack| outermost(report, stack));
+    let stack = stack.map_or(Vec::new(), |stack| path(report, stack));
     if report.samples.is_empty() {
         return texts(&stack);
     }
     let samples = report.report.samples.iter().zip(&report.samples);
     let twice = |sample: &Sample| sample.count.max(1).saturating_mul(2);
-    let weighed = samples.map(|(sample, stack)| (outermost(report, stack), twice(sample)));
+    let weighed = samples.map(|(sample, stack)| (path(report, stack), twice(sample)));
     let mut stacks: Vec<_> = weighed.collect();
     // The thread's own stack, from when the stall was sure, counts as an average sample, and a little
     // more: it tells two ways of the same weight apart.
@@ -66,14 +64,12 @@ fn shared(stacks: &[(Vec<Arc<str>>, u64)]) -> Vec<String> {
     let mut path: Vec<Arc<str>> = Vec::new();
     // Counts are a stranger's: wide sums, so that they can't overflow.
     let mut weights: FxHashMap<Option<&Arc<str>>, u128> = FxHashMap::default();
-    let mut ways: Vec<(Option<&Arc<str>>, u128)> = Vec::new();
     loop {
         for (stack, count) in &candidates {
             *weights.entry(stack.get(path.len())).or_default() += u128::from(*count);
         }
         let total: u128 = weights.values().sum();
-        ways.clear();
-        ways.extend(weights.drain());
+        let mut ways: Vec<_> = weights.drain().collect();
         ways.sort_unstable_by_key(|(name, weight)| (std::cmp::Reverse(*weight), *name));
         let second = ways.get(1).map_or(0, |(_, weight)| *weight);
         // Samples that end here are a way of their own.
@@ -117,21 +113,18 @@ fn long_way<'a>(
 }
 
 /// A stack normalised, outermost first.
-fn outermost(report: &Symbolicated, stack: &Stack) -> Vec<Arc<str>> {
-    let is_whole = |blamed: &Blamed<'_>| {
-        let is_part = |frame: &SourceFrame| is_bare(blamed.physical, frame);
-        !blamed.frame.is_some_and(is_part)
-    };
-    let frames = || sought(report, stack).filter(is_whole);
+pub(crate) fn path(report: &Symbolicated, stack: &Stack) -> Vec<Arc<str>> {
+    let is_bare = |of: &Blamed<'_>| of.frame.is_some_and(|frame| is_bare(of.physical, frame));
+    let frames = || sought(report, stack).filter(|frame| !is_bare(frame));
     // Where nothing is known but throwing, and code that may be of one of several functions, that.
     let any_other = frames().any(|frame| frame.counts());
     let frames = frames().filter(|frame| !any_other || frame.counts());
     let owned = |frame: Blamed<'_>| owner(report, frame.physical, frame.frame);
     let mut all: Vec<_> = frames.map(|frame| (frame, owned(frame))).collect();
     all.reverse();
-    let levels: [&[Owner]; 2] = [&[Owner::App], &[Owner::App, Owner::Library]];
-    let levels = levels.into_iter().map(Some).chain([None]);
-    let mut levels = levels.map(|owners| names(report, &all, owners));
+    let (app, with_libraries) = (&[Owner::App][..], &[Owner::App, Owner::Library][..]);
+    let levels = [Some(app), Some(with_libraries), None];
+    let mut levels = levels.into_iter().map(|owners| names(report, &all, owners));
     let mut found = levels.find(|names| !names.is_empty()).unwrap_or_default();
     let mut len = 0;
     for at in 0..found.len() {
@@ -158,17 +151,16 @@ fn names(
 ) -> Vec<Arc<str>> {
     let wanted = |(_, owner): &&(_, Owner)| owners.is_none_or(|owners| owners.contains(owner));
     let frames = || frames.iter().filter(wanted).map(|(frame, _)| frame);
-    let is_named = |frame: &Blamed<'_>| frame.frame.is_some_and(|frame| frame.function.is_some());
-    let any_named = frames().any(is_named);
-    let mut names = Vec::with_capacity(frames().count());
+    let any_named = frames().any(|frame| named(frame).is_some());
+    let mut names: Vec<Arc<str>> = Vec::with_capacity(frames().count());
     let mut entry = None;
     for frame in frames() {
-        match frame.frame.filter(|frame| frame.function.is_some()) {
+        match named(frame) {
             Some(source) => {
                 let name = name(source);
                 if owners.is_some() && names.is_empty() && name.is_entry {
                     entry = Some(name.plain.clone());
-                } else if !is_within(&name.plain, names.last()) {
+                } else if !is_within(&name.plain, names.last().map(|name| &**name)) {
                     names.push(placed(&name, frame));
                 }
             }
@@ -176,18 +168,16 @@ fn names(
             None => names.push(unnamed(report, frame, !any_named).into()),
         }
     }
-    if names.is_empty() {
-        names.extend(entry);
-    }
+    names.extend(entry.filter(|_| names.is_empty()));
     names
 }
 
 /// Returns true for a closure of Swift or a lambda of C++ called within the function in which it is written: a build that inlines
 /// it, without debug information, has that function alone.
-fn is_within(name: &str, caller: Option<&Arc<str>>) -> bool {
+fn is_within(name: &str, caller: Option<&str>) -> bool {
     let of_lambda = || name.strip_suffix("::{lambda}::operator()");
     let holder = holder_of_closure(name).or_else(of_lambda);
-    holder.is_some() && holder == caller.map(|caller| &**caller)
+    holder.is_some() && holder == caller
 }
 
 /// The name; where it says nothing, with the function that holds the lambda, else with the file: inlined closures and
@@ -205,19 +195,21 @@ fn placed(name: &Name, frame: &Blamed<'_>) -> Arc<str> {
     }
 }
 
-/// Finds the frame with this normalised name: in the thread's own stack, else in the first sample that has one.
-pub(crate) fn frame_named<'a>(report: &'a Symbolicated, name: &str) -> Option<&'a SourceFrame> {
+/// Finds the frame with this normalised name, or of a closure that counts as this function: in the thread's own stack, else in
+/// the first sample that has one.
+pub(crate) fn frame_named<'a>(report: &'a Symbolicated, wanted: &str) -> Option<&'a SourceFrame> {
     let thread = thread_in_question(&report.report).and_then(|at| report.threads.get(at));
     let stacks = thread.into_iter().chain(&report.samples);
     let mut frames = stacks.flat_map(|stack| sought(report, stack));
-    let found = frames.find(|frame| frame_name(frame).is_some_and(|found| *found == *name));
-    found?.frame
+    let is_it = |frame: &Blamed<'_>| {
+        let name = named(frame).map(|named| placed(&name(named), frame));
+        name.is_some_and(|name| *name == *wanted || is_within(&name, Some(wanted)))
+    };
+    frames.find(is_it)?.frame
 }
 
-/// The normalised name of a frame that has one.
-fn frame_name(frame: &Blamed<'_>) -> Option<Arc<str>> {
-    let named = frame.frame.filter(|frame| frame.function.is_some())?;
-    Some(placed(&name(named), frame))
+fn named<'a>(frame: &Blamed<'a>) -> Option<&'a SourceFrame> {
+    frame.frame.filter(|frame| frame.function.is_some())
 }
 
 /// Returns the function that holds a lambda of C++. The functions that the lambda was inlined into have it in their
@@ -258,13 +250,10 @@ fn file_words(path: &str) -> &str {
 }
 
 fn unnamed(report: &Symbolicated, frame: &Blamed<'_>, with_offset: bool) -> String {
-    let name = frame.name(report);
-    match report.image(frame.physical) {
-        Some(image) if with_offset => {
-            format!("{name}+{:#x}", frame.physical.pc.wrapping_sub(image.base))
-        }
-        _ => name.to_owned(),
-    }
+    let image = report.image(frame.physical).filter(|_| with_offset);
+    let offset = image.map(|image| frame.physical.pc.wrapping_sub(image.base));
+    let offset = offset.map_or(String::new(), |offset| format!("+{offset:#x}"));
+    frame.name(report).to_owned() + &offset
 }
 
 #[cfg(test)]
@@ -308,18 +297,15 @@ mod tests {
     /// What a build without debug information inlines is in no frame.
     #[test]
     fn a_closure_within_its_function_is_that_function() {
-        let caller: Arc<str> = "checkout(_:)".into();
-        assert!(is_within("closure in checkout(_:)", Some(&caller)));
-        assert!(!is_within("closure in refund(_:)", Some(&caller)));
+        let caller = Some("checkout(_:)");
+        assert!(is_within("closure in checkout(_:)", caller));
+        assert!(!is_within("closure in refund(_:)", caller));
         assert!(!is_within("closure in checkout(_:)", None));
-        assert!(!is_within("checkout(_:)", Some(&caller)));
-        let caller: Arc<str> = "till::pay".into();
-        assert!(is_within("till::pay::{lambda}::operator()", Some(&caller)));
-        assert!(!is_within(
-            "till::refund::{lambda}::operator()",
-            Some(&caller)
-        ));
-        assert!(!is_within("operator()", Some(&caller)));
+        assert!(!is_within("checkout(_:)", caller));
+        let caller = Some("till::pay");
+        assert!(is_within("till::pay::{lambda}::operator()", caller));
+        assert!(!is_within("till::refund::{lambda}::operator()", caller));
+        assert!(!is_within("operator()", caller));
     }
 
     #[test]
