@@ -164,6 +164,36 @@ fn the_samples_outweigh_the_moment_of_detection() {
     assert_eq!(normalised(&report), ["guilty", "draw"]);
 }
 
+/// Samples of one function differ in what it calls. Counted one by one, `draw` would have most. The stack that is shown is a
+/// whole one, that with the library's frame.
+#[test]
+fn the_most_frequent_stack_is_one_of_the_path_that_most_samples_have() {
+    let mut report = stall("1.0", 1000, &["draw", "main"]).report;
+    let parse = |inner: &[&str], at| [frames(at, inner), frames(1000, &["parse", "main"])].concat();
+    let copied = || parse(&["/memcpy"], 5001);
+    let draw = || frames(2000, &["draw", "main"]);
+    let stacks = [
+        parse(&[], 0),
+        draw(),
+        copied(),
+        draw(),
+        parse(&["/malloc"], 6001),
+        copied(),
+        draw(),
+    ];
+    let samples = stacks.map(|frames| new!(Sample { count: 1, frames }));
+    report.samples = samples.into();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stall.wedjat");
+    std::fs::write(&path, wedjat::report::to_bytes(&report)).unwrap();
+    let text = crate::deadline::symbolicate(["--no-cache", path.to_str().unwrap()]).out;
+    let (_, stack) = text
+        .split_once("Most frequent stack (4 of 7 samples, ")
+        .expect(&text);
+    assert!(stack.lines().nth(1).unwrap().contains("memcpy"), "{text}");
+    assert!(text.contains("Frame to Blame:      parse\n"), "{text}");
+}
+
 /// A closure that a function of another language calls counts as the function that holds it. The line is the closure's.
 #[test]
 fn the_title_has_the_place_that_is_blamed() {

@@ -1,5 +1,6 @@
 //! Threads and stacks of a report in the order in which people see them, their weights, and the names of their frames.
 
+use std::cmp::Reverse;
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
@@ -11,7 +12,7 @@ use crate::symbolicate::blame::{Blamed, Owner, each, each_of, owner};
 use crate::symbolicate::frame::{
     Awaiting, PhysicalFrame, SourceFrame, Stack, Symbolicated, image_file_name,
 };
-use crate::symbolicate::group::thread_in_question;
+use crate::symbolicate::group::{path, thread_in_question};
 use crate::symbolicate::names::without_clones;
 
 /// Gives each key of a table an index, in order of arrival.
@@ -206,8 +207,9 @@ fn unnamed(of: &Symbolicated, physical: &PhysicalFrame) -> String {
     format!("{}+{offset:#x}", image_file_name(&image.name))
 }
 
-/// Returns the index of the sample whose stack was seen most often, how often, and the count of all samples. Equal
-/// stacks count together, however far apart in time. Of stacks seen equally often, the first is returned.
+/// Returns the most frequent stack of the path that was seen most often: the index of its first sample; how often the path was
+/// seen; and the count of all samples. A path has the frames by which groups are made, so that samples of one function count
+/// together, whatever it called.
 pub(super) fn heaviest(of: &Symbolicated) -> Option<(usize, u64, u64)> {
     let mut total = 0_u64;
     let mut weights: FxHashMap<Vec<u64>, (usize, u64)> = FxHashMap::default();
@@ -218,9 +220,13 @@ pub(super) fn heaviest(of: &Symbolicated) -> Option<(usize, u64, u64)> {
         let (_, weight) = weights.entry(pcs).or_insert((index, 0));
         *weight = weight.saturating_add(count);
     }
-    let (index, weight) = weights
-        .into_values()
-        .max_by_key(|&(index, weight)| (weight, std::cmp::Reverse(index)))?;
+    let mut paths: FxHashMap<_, (u64, (u64, Reverse<usize>))> = FxHashMap::default();
+    for (index, weight) in weights.into_values() {
+        let (sum, most) = paths.entry(path(of, &of.samples[index])).or_default();
+        *sum = sum.saturating_add(weight);
+        *most = (weight, Reverse(index)).max(*most);
+    }
+    let (weight, (_, Reverse(index))) = paths.into_values().max()?;
     Some((index, weight, total))
 }
 

@@ -29,6 +29,7 @@ use rustc_hash::FxHashMap;
 pub(crate) use self::copies::{Identity, SeenIds, identity};
 pub(crate) use self::member::{KEY, UNKNOWN};
 pub use self::member::{Label, Member, RECIPE, key_text};
+pub(crate) use self::stack::path;
 pub use self::stack::{normalised, thread_in_question};
 use super::frame::Symbolicated;
 
