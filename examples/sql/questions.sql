@@ -27,6 +27,7 @@ WHERE owner = 'app' AND ended AND file IS NOT NULL GROUP BY file ORDER BY report
 SELECT class, reason, count(*) AS reports FROM reports WHERE class IS NOT NULL
 GROUP BY class, reason ORDER BY reports DESC, class, reason NULLS LAST LIMIT 10;
 
--- What share of each version's reports does each bug have (the `trend` of `--top`)?
-SELECT version, max(title) AS title, count(*) AS reports, count(*) / CAST(sum(count(*)) OVER (PARTITION BY version) AS DOUBLE) AS share
-FROM reports WHERE version <> '' GROUP BY version, bug ORDER BY version DESC, reports DESC, title, bug LIMIT 10;
+-- In what share of each version's launches that have any report does each bug occur (the `shares` of `--top`)?
+SELECT version, max(title) AS title, count(DISTINCT launch) AS launches, count(DISTINCT launch) / CAST(max(reported) AS DOUBLE) AS share
+FROM reports JOIN (SELECT version, count(DISTINCT launch) AS reported FROM reports GROUP BY version) USING (version)
+WHERE version <> '' GROUP BY version, bug ORDER BY version DESC, launches DESC, title, bug LIMIT 10;

@@ -103,16 +103,16 @@ def causes(reports):
 
 
 def shares(groups):
-    versions, rows = collections.Counter(), []
+    versions, rows = collections.defaultdict(set), []
     for bug, group in groups.items():
         counts = collections.defaultdict(list)
         for report in group:
             counts[report["app"]["version"]].append(report)
-            versions[report["app"]["version"]] += 1
-        rows += [(version, bug, of) for version, of in counts.items() if version]
-    rows.sort(key=lambda row: (-len(row[2]), title(row[2]), row[1]))
+            versions[report["app"]["version"]].add(report["who"])
+        rows += [(version, bug, of, len({report["who"] for report in of})) for version, of in counts.items() if version]
+    rows.sort(key=lambda row: (-row[3], title(row[2]), row[1]))
     rows.sort(key=lambda row: row[0], reverse=True)
-    return [(version, title(of), len(of), len(of) / versions[version]) for version, _, of in rows][:10]
+    return [(version, title(of), own, own / len(versions[version])) for version, _, of, own in rows][:10]
 
 
 def shown(rows):

@@ -9,7 +9,7 @@ use wedjat::new;
 use wedjat::report::{
     Event, EventKind, Frame, Image, Report, Sample, StallClass, StallEnd, StallOutcome, Thread,
 };
-use wedjat::symbolicate::format::{Format, Ndjson, Style};
+use wedjat::symbolicate::format::{Format, Ndjson, Style, Top, TopLayout};
 use wedjat::symbolicate::group::{Groups, normalised};
 use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
 
@@ -412,7 +412,7 @@ fn a_group_has_its_causes_the_keys_of_the_app_and_its_trend() {
             (&trend["first"], &trend["last"]),
             (&first.into(), &last.into())
         );
-        assert_eq!(trend["newest"], "1.10");
+        assert_eq!(trend["version"], "1.10");
     }
     let more = group("more");
     assert_eq!(more["classes"]["blocked"], 44);
@@ -423,9 +423,10 @@ fn a_group_has_its_causes_the_keys_of_the_app_and_its_trend() {
     let page = run(&["--top", "--format", "html", folder]);
     let page = String::from_utf8(page.stdout).unwrap();
     for part in [
-        "1.9 to 1.10; more in 1.10: 64.5 % of its reports, 9.1 % before",
-        "1.10; new in 1.10",
-        "1.9; gone in 1.10",
+        "1.9 to 1.10; more in 1.10 (+610 %): 64.5 % of launches with any report, 9.1 % before",
+        "1.9 to 1.10; in 1.10: 16.1 % of launches with any report, 22.7 % before",
+        "1.10; new in 1.10: 19.4 % of launches with any report, 0.0 % before",
+        "1.9; gone since 1.10: 0.0 % of launches with any report, 68.2 % before",
         "waits for a lock held by thread × 44",
         "blocked × 44",
         "Checkout × 33, Start × 11",
@@ -441,8 +442,8 @@ fn a_group_has_its_causes_the_keys_of_the_app_and_its_trend() {
     let page = run(&["--group", key, "--format", "html", folder]).stdout;
     let page = String::from_utf8(page).unwrap();
     let lines = [
-        "1.10                  40           64.5 %",
-        "1.9                    4            9.1 %",
+        "1.10                   40  64.5 % of 62",
+        "1.9                     4  9.1 % of 44",
         "2026-09-21            44  1.10 × 40, 1.9 × 4",
         "2026-09-21 14:13:20.000 +0000  1 µs ",
     ];
@@ -458,7 +459,10 @@ fn a_group_has_its_causes_the_keys_of_the_app_and_its_trend() {
     let json: Value = serde_json::from_slice(&out).unwrap();
     assert_eq!((&json["group"], &json["count"]), (&key.into(), &44.into()));
     assert_eq!(json["history"]["2026-09-21"]["1.10"], 40);
-    assert_eq!(json["shares"][0], serde_json::json!(["1.10", 40.0 / 62.0]));
+    assert_eq!(
+        json["shares"],
+        serde_json::json!([["1.10", 40, 62], ["1.9", 4, 44]])
+    );
     assert_eq!(json["reports"].as_array().unwrap().len(), 44);
     assert_eq!(
         json["example_report"]["threads"][0]["frames"]
@@ -470,6 +474,85 @@ fn a_group_has_its_causes_the_keys_of_the_app_and_its_trend() {
     let none = run(&["--group", "00000000", folder]).stdout;
     assert_eq!(none, b"None of 106 reports is in group 00000000.\n");
     assert_eq!(run(&["--group", "checkout", folder]).status.code(), Some(2));
+}
+
+/// The group of the function `leak`, as `--top --format json` has it, among reports of these versions, launches (0: without an
+/// id) and functions.
+fn leak_among(reports: &[(&str, u128, &str)]) -> Value {
+    let style = Style::default();
+    let (mut top, mut out) = (Top::new(10, TopLayout::Json, style.clone()), Vec::new());
+    for (version, launch, name) in reports {
+        let mut report = stall(version, 1000, &[name, "main"]);
+        report.report.head.launch = launch.to_be_bytes();
+        top.report(&style, "a", &report, &mut out).unwrap();
+    }
+    top.finish(&mut out).unwrap();
+    let json: Value = serde_json::from_slice(&out).unwrap();
+    let mut groups = json["top"].as_array().unwrap().iter();
+    groups.find(|of| of["stack"][0] == "leak").unwrap().clone()
+}
+
+/// Launches are compared, however many reports each has sent. Two versions of `all` launches, of which so many have a leak. A
+/// standard error for 10 and 20 of 40 is √(0.375 × 0.625 × 2/40) = 0.108: two of them and the correction 1/40 are 0.2415, and
+/// 0.25 is more. For 10 and 19 they are 0.24, and 0.225 is less.
+#[test]
+fn a_group_has_its_share_of_the_launches_of_each_version() {
+    for (all, before, after, word) in [
+        (40, 10, 19, None),
+        (40, 10, 20, Some("more")),
+        (40, 20, 10, Some("less")),
+        (20, 5, 15, Some("more")),
+        // Too few launches.
+        (19, 5, 15, None),
+    ] {
+        let mut reports = Vec::new();
+        for (version, number, leaks) in [("1.9", 1_000, before), ("1.10", 2_000, after)] {
+            for launch in 0..all {
+                reports.push((version, number + launch, "busy"));
+                // In each version about as many reports.
+                let times = if launch < leaks { 200 / leaks } else { 0 };
+                (0..times).for_each(|_| reports.push((version, number + launch, "leak")));
+            }
+        }
+        let leak = leak_among(&reports);
+        let shares = serde_json::json!([["1.10", after, all], ["1.9", before, all]]);
+        assert_eq!(leak["shares"], shares);
+        let trend = &leak["trend"];
+        assert_eq!(trend["word"].as_str(), word, "{trend}");
+        let share = |number: &u128| *number as f64 / all as f64;
+        assert_eq!(trend["share"], share(&after));
+        assert_eq!(trend["before"], share(&before));
+    }
+}
+
+#[test]
+fn a_report_without_a_launch_counts_as_a_launch() {
+    let reports = [
+        ("2", 0, "leak"),
+        ("2", 0, "leak"),
+        ("2", 7, "leak"),
+        ("2", 7, "leak"),
+    ];
+    let leak = leak_among(&[&reports[..], &[("1", 0, "busy"), ("", 9, "leak")]].concat());
+    let shares = serde_json::json!([["2", 3, 3], ["1", 0, 1]]);
+    assert_eq!((&leak["shares"], &leak["launches"]), (&shares, &4.into()));
+}
+
+/// A group that no report has since some version is gone since then, not since the newest one.
+#[test]
+fn a_group_is_gone_since_the_first_version_without_it() {
+    let versions = ["1.0", "1.1", "1.2", "1.3"]
+        .into_iter()
+        .zip((0..).step_by(100));
+    let reports = versions.flat_map(|(version, number)| {
+        let name = if number < 200 { "leak" } else { "busy" };
+        (1..=30).map(move |launch| (version, number + launch, name))
+    });
+    let leak = leak_among(&reports.collect::<Vec<_>>());
+    let trend = serde_json::json!({
+        "first": "1.0", "last": "1.1", "version": "1.2", "share": 0.0, "before": 1.0, "word": "gone",
+    });
+    assert_eq!(leak["trend"], trend);
 }
 
 /// A launch ends of one cause, in whatever order its reports are read: of a crash, panic or exception before a kill in a stall,

@@ -10,7 +10,7 @@ use super::facts::date_time;
 use super::findings::titles;
 use super::json::report_json;
 use super::text::heaviest_stack;
-use super::top::{counted, days_text, group_json, shares, time_text, versions};
+use super::top::{Versions, counted, days_text, group_json, shares, time_text, versions};
 use super::{Parts, PlainJson, Style, Top, TopLayout, plain};
 use crate::report::time::nanos;
 use crate::symbolicate::frame::Symbolicated;
@@ -51,7 +51,7 @@ impl Chosen {
         self.key = Some(member.key);
         let day = member.time.map(|time| time / NANOS_OF_A_DAY);
         let day = day.map_or(UNKNOWN.to_owned(), |day| days_text(day, day));
-        let version = label(member, "versions").to_owned();
+        let version = member.label("versions").to_owned();
         *self
             .days
             .entry(day)
@@ -69,11 +69,11 @@ impl Chosen {
     }
 
     /// Tables of versions, days and reports.
-    pub fn text(&self, group: &Group, versions: &BTreeMap<&str, u64>) -> String {
-        let mut text = format!("     {:<16} reports  of its reports\n", "version");
-        for (version, count, share) in shares(group, versions) {
-            let (share, version) = (100.0 * share, plain(version));
-            let _ = writeln!(text, "     {version:<16} {count:>7} {share:>14.1} %");
+    pub fn text(&self, group: &Group, versions: &Versions<'_>) -> String {
+        let mut text = "     version          launches  of those with any report\n".to_owned();
+        for (version, own, all) in shares(group, versions) {
+            let (share, version) = (100.0 * own as f64 / all as f64, plain(version));
+            let _ = writeln!(text, "     {version:<16} {own:>8}  {share:.1} % of {all}");
         }
         let _ = writeln!(text, "\n     {:<16} reports  by version", "day");
         for (day, versions) in self.days.iter().rev() {
@@ -99,29 +99,19 @@ impl Chosen {
         text
     }
 
-    fn json(&self, group: &Group, versions: &BTreeMap<&str, u64>, title: &str) -> Json {
+    fn json(&self, group: &Group, versions: &Versions<'_>, title: &str) -> Json {
         let reports = self.reports.iter().map(|of| {
             json!({
-                "report": of.origin, "time": of.time, "version": label(of, "versions"),
-                "device": label(of, "devices"), "duration": nanos(of.duration),
+                "report": of.origin, "time": of.time, "version": of.label("versions"),
+                "device": of.label("devices"), "duration": nanos(of.duration),
                 "at_least": of.at_least, "ended": of.ended, "ending": of.ending,
             })
         });
         let mut object = group_json(group, versions, title);
-        let shares = shares(group, versions).into_iter();
-        object["shares"] = shares
-            .map(|(version, _, share)| json!([version, share]))
-            .collect();
         object["history"] = json!(self.days);
         object["reports"] = reports.collect();
         object
     }
-}
-
-fn label<'a>(member: &'a Member, name: &str) -> &'a str {
-    let mut labels = member.labels.iter();
-    let label = labels.find(|(label, _)| label == name);
-    label.map_or(UNKNOWN, |(_, value)| value)
 }
 
 /// The group of a key, among all reports.

@@ -15,7 +15,7 @@ use super::{Parts, PlainJson, Style, plain};
 use crate::report::time::nanos;
 use crate::symbolicate::frame::Symbolicated;
 use crate::symbolicate::group::{
-    DAYS, Group, Groups, KEY, Member, NANOS_OF_A_DAY, OTHERS, RECIPE, UNKNOWN, key_text,
+    DAYS, Group, Groups, KEY, Launches, Member, NANOS_OF_A_DAY, OTHERS, RECIPE, UNKNOWN, key_text,
 };
 
 /// Versions and devices that are shown.
@@ -98,7 +98,7 @@ impl Top {
         &self,
         title: &str,
         group: &Group,
-        versions: &BTreeMap<&str, u64>,
+        versions: &Versions<'_>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let title = self.style.paint(Paint::new().bold(), &plain(title));
@@ -119,7 +119,7 @@ impl Top {
         &self,
         top: &[&Group],
         titles: &[String],
-        versions: &BTreeMap<&str, u64>,
+        versions: &Versions<'_>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let reports = self.groups.reports();
@@ -176,7 +176,7 @@ pub(super) fn share_text(group: &Group, reports: u64) -> String {
 }
 
 /// Facts of a group, each with its label, without those that are unknown.
-pub(super) fn facts(group: &Group, versions: &BTreeMap<&str, u64>) -> Vec<(String, String)> {
+pub(super) fn facts(group: &Group, versions: &Versions<'_>) -> Vec<(String, String)> {
     let trend = Trend::of(group, versions);
     let counts = |label: &str| group.labels.get(label).map_or(String::new(), counted);
     let facts = [
@@ -200,92 +200,101 @@ pub(super) fn facts(group: &Group, versions: &BTreeMap<&str, u64>) -> Vec<(Strin
     all.filter(|(_, text)| !text.is_empty()).collect()
 }
 
-/// A group's share of the reports of the newest version and of those before.
+/// The versions of an app, the newest first, each with its launches that have any report.
+pub(super) type Versions<'a> = [(&'a str, &'a Launches)];
+
+/// The versions of all reports. Unknown versions do not count.
+pub(super) fn versions(groups: &Groups) -> Vec<(&str, &Launches)> {
+    let versions = groups.versions.iter();
+    let versions = versions.map(|(version, launches)| (version.as_str(), launches));
+    let known = versions.filter(|(version, _)| ![OTHERS, UNKNOWN].contains(version));
+    let mut known: Vec<_> = known.collect();
+    known.sort_by(|(a, _), (b, _)| by_numbers(b, a));
+    known
+}
+
+/// A version, its launches that have reports of a group, and those that have any; of many launches a sample.
+pub(super) type Share<'a> = (&'a str, u64, u64);
+
+pub(super) fn shares<'a>(group: &Group, versions: &Versions<'a>) -> Vec<Share<'a>> {
+    let versions = versions.iter();
+    let shares = versions.map(|(version, all)| {
+        let (own, all) = all.sample(group.versions.get(*version));
+        (*version, own, all)
+    });
+    shares.collect()
+}
+
+/// Fewest launches of each side of a comparison.
+const COMPARED: f64 = 20.0;
+
+/// A group's share of the launches since `version`, and of those before.
 #[derive(serde::Serialize)]
 struct Trend<'a> {
     first: &'a str,
     last: &'a str,
-    newest: &'a str,
+    version: &'a str,
     share: f64,
     before: f64,
     /// `new`, `gone`, `more`, `less`; `None` if chance explains the difference.
     word: Option<&'static str>,
 }
 
-/// Reports of all groups by version; unknown versions do not count.
-pub(super) fn versions(groups: &Groups) -> BTreeMap<&str, u64> {
-    let mut all = BTreeMap::new();
-    for (version, count) in groups.top(usize::MAX).into_iter().flat_map(versions_of) {
-        *all.entry(version).or_default() += count;
-    }
-    all
-}
-
-fn versions_of(group: &Group) -> impl Iterator<Item = (&str, u64)> {
-    let counts = group.labels.get("versions").into_iter().flatten();
-    let counts = counts.map(|(version, count)| (version.as_str(), *count));
-    counts.filter(|(version, _)| ![OTHERS, UNKNOWN].contains(version))
-}
-
-/// The versions of a group's reports, the newest first; their number, and their share of all reports of the version.
-pub(super) fn shares<'a>(
-    group: &'a Group,
-    versions: &BTreeMap<&str, u64>,
-) -> Vec<(&'a str, u64, f64)> {
-    let share = |count: u64, version| count as f64 / versions[version] as f64;
-    let own = versions_of(group);
-    let mut own: Vec<_> = own
-        .map(|(of, count)| (of, count, share(count, of)))
-        .collect();
-    own.sort_by(|(a, ..), (b, ..)| by_numbers(b, a));
-    own
-}
-
 impl<'a> Trend<'a> {
-    /// Compares the newest of all `versions` with the others; `None` if there are no others.
-    fn of(group: &'a Group, versions: &BTreeMap<&'a str, u64>) -> Option<Trend<'a>> {
-        let (newest, here) = versions.iter().max_by(|(a, _), (b, _)| by_numbers(a, b))?;
-        let (here, all) = (*here as f64, versions.values().sum::<u64>() as f64);
-        let earlier = Some(all - here).filter(|earlier| *earlier > 0.0)?;
-        let own = shares(group, versions);
-        let (last, first) = (own.first()?.0, own.last()?.0);
-        let of_newest = own.iter().filter(|(of, ..)| of == newest);
-        let count: u64 = of_newest.map(|of| of.1).sum();
-        let older = own.iter().map(|of| of.1).sum::<u64>() - count;
-        let (share, before) = (count as f64 / here, older as f64 / earlier);
-        // Reports that the other versions lead to expect; their deviation is about the root.
-        let expected = before * here;
-        let differs = (count as f64 - expected).abs() > 2.0 * expected.max(1.0).sqrt();
-        let word = match count {
-            0 if expected >= 3.0 => Some("gone"),
-            _ if before == 0.0 && share * earlier >= 3.0 => Some("new"),
-            1.. if before > 0.0 && differs => Some(if share > before { "more" } else { "less" }),
-            _ => None,
+    /// Compares the newest version with the one before it; for a group that is new or gone, all versions without it with those
+    /// that have it. `None` if there is one version alone. The test is that of two proportions, with two standard errors
+    /// (NIST/SEMATECH e-Handbook of Statistical Methods, 7.3.3) and Yates's correction for continuity.
+    fn of(group: &Group, versions: &Versions<'a>) -> Option<Trend<'a>> {
+        let shares = shares(group, versions);
+        let has_it = |of: &Share<'_>| of.1 > 0;
+        let last = shares.iter().position(has_it)?;
+        let first = shares.iter().rposition(has_it)?;
+        let (split, end, word) = match (last, first) {
+            (0, 0) => (1, shares.len(), "new"),
+            (0, _) => (1, 2, "more"),
+            _ => (last, shares.len(), "gone"),
         };
-        Some(Trend {
-            first,
-            last,
-            newest,
+        let sum = |side: &[Share<'_>]| {
+            side.iter().fold((0.0, 0.0), |(own, all), of| {
+                (own + of.1 as f64, all + of.2 as f64)
+            })
+        };
+        let (own, all) = sum(&shares[..split]);
+        let (own_before, all_before) = sum(&shares[split..end]);
+        let (share, before) = (own / all, own_before / all_before);
+        let pooled = (own + own_before) / (all + all_before);
+        let sizes = 1.0 / all + 1.0 / all_before;
+        let chance = 2.0 * (pooled * (1.0 - pooled) * sizes).sqrt() + sizes / 2.0;
+        let differs = all.min(all_before) >= COMPARED && (share - before).abs() > chance;
+        let word = if word == "more" && share < before {
+            "less"
+        } else {
+            word
+        };
+        (split < end).then_some(Trend {
+            first: shares[first].0,
+            last: shares[last].0,
+            version: shares[split - 1].0,
             share,
             before,
-            word,
+            word: differs.then_some(word),
         })
     }
 
-    /// `1.2 to 1.3; more in 1.3: 12.0 % of its reports, 3.0 % before`.
+    /// `1.2 to 1.3; more in 1.3 (+40 %): 14.0 % of launches with any report, 10.0 % before`.
     fn text(&self) -> String {
-        let (first, last, newest) = (self.first, self.last, self.newest);
+        let (first, last, version) = (self.first, self.last, self.version);
         let to = Some(format!(" to {last}")).filter(|_| first != last);
         let span = format!("{first}{}", to.unwrap_or_default());
-        let percent = |share: f64| format!("{:.1} %", share * 100.0);
-        match self.word {
-            Some(word @ ("more" | "less")) => {
-                let (share, before) = (percent(self.share), percent(self.before));
-                format!("{span}; {word} in {newest}: {share} of its reports, {before} before")
-            }
-            Some(word) => format!("{span}; {word} in {newest}"),
-            None => span,
-        }
+        let (share, before) = (100.0 * self.share, 100.0 * self.before);
+        let change = 100.0 * (share / before - 1.0);
+        let what = match self.word {
+            Some("gone") => format!("gone since {version}"),
+            Some(word) if before > 0.0 => format!("{word} in {version} ({change:+.0} %)"),
+            Some(word) => format!("{word} in {version}"),
+            None => format!("in {version}"),
+        };
+        format!("{span}; {what}: {share:.1} % of launches with any report, {before:.1} % before")
     }
 }
 
@@ -391,11 +400,7 @@ pub(super) fn counted(counts: &BTreeMap<String, u64>) -> String {
     parts.chain(more).collect::<Vec<_>>().join(", ")
 }
 
-pub(super) fn group_json(
-    group: &Group,
-    versions: &BTreeMap<&str, u64>,
-    title: &str,
-) -> serde_json::Value {
+pub(super) fn group_json(group: &Group, versions: &Versions<'_>, title: &str) -> serde_json::Value {
     let days = group.days.iter();
     let days = days.map(|(day, count)| (days_text(*day, *day), json!(count)));
     let mut object = json!({
@@ -404,7 +409,7 @@ pub(super) fn group_json(
         "stack": group.example.stack, "count": group.count, "launches": group.launches(), "ended": group.ended,
         "total": nanos(group.total), "worst": nanos(group.worst), "at_least": group.at_least,
         "first": group.first, "last": group.last, "days": days.collect::<Map<_, _>>(),
-        "trend": Trend::of(group, versions),
+        "trend": Trend::of(group, versions), "shares": shares(group, versions),
         "keys": {},
         "example": group.example.origin,
     });

@@ -59,15 +59,6 @@ pub(crate) fn identity(report: &Report, is_damaged: bool) -> Option<Identity> {
     (head.id != [0; 16]).then(|| [KEYS.hash_one(head.id), of_head, threads])
 }
 
-/// A hash of an id. Ids may count up: the finalizer of SplitMix64 spreads them.
-pub(super) fn spread(id: &[u8; 16]) -> u64 {
-    let words = u128::from_be_bytes(*id);
-    let mut hash = (words as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (words >> 64) as u64;
-    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    hash ^ (hash >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, SystemTime};

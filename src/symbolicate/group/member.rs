@@ -65,7 +65,7 @@ impl Member {
         let event = report.event.as_ref();
         let kind = event.map_or(EventKind::Other, |event| event.kind);
         let stack = normalised(symbolicated);
-        let (duration, at_least) = lasted(report);
+        let (duration, at_least) = lasted(report, kind);
         let fatal = event.is_some_and(|event| event.fatal);
         let signal = event.and_then(|event| event.signal.as_ref());
         let ended_by = event.and_then(ended_by);
@@ -133,10 +133,8 @@ fn place(of: &Symbolicated, function: &str) -> Option<String> {
 /// Returns `act.rs:12` for a panic at `src/act.rs:12:5`.
 fn panic_place(of: &Symbolicated) -> Option<String> {
     let location = of.report.event.as_ref()?.location.as_deref()?;
-    let (place, column) = location.rsplit_once(':')?;
-    let is_number = |text: &str| text.parse::<u32>().is_ok();
-    let has_column = place.rsplit(':').next().is_some_and(is_number) && is_number(column);
-    Some(image_file_name(if has_column { place } else { location }).to_owned())
+    let parts = image_file_name(location).split(':').take(2);
+    Some(parts.collect::<Vec<_>>().join(":"))
 }
 
 /// Returns the message of a panic or an exception, edited by `edit`; that of an exception with its name.
@@ -156,6 +154,13 @@ fn message_of(event: &Event, edit: fn(&str) -> Option<String>) -> Option<String>
 }
 
 impl Member {
+    /// The value of one of [`labels`](Member::labels).
+    pub(crate) fn label(&self, name: &str) -> &str {
+        let mut labels = self.labels.iter();
+        let label = labels.find(|(label, _)| label == name);
+        label.map_or(UNKNOWN, |(_, value)| value)
+    }
+
     /// The title of the report, and of its group.
     pub(crate) fn title(&self) -> TitleParts<'_> {
         TitleParts {
@@ -195,9 +200,8 @@ fn app_key((key, value): &(String, Value)) -> (Label, String) {
 
 /// Returns the duration of a report's stall, and true if it lasted longer: a stall that was never seen to end was the
 /// last thing that its launch did, and lasted at least to its last sample.
-fn lasted(report: &Report) -> (Duration, bool) {
-    let event = report.event.as_ref();
-    if event.is_none_or(|event| event.kind != EventKind::Stall) {
+fn lasted(report: &Report, kind: EventKind) -> (Duration, bool) {
+    if kind != EventKind::Stall {
         return (Duration::ZERO, false);
     }
     let last = report.samples.iter().map(|sample| sample.at).max();

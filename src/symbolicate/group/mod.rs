@@ -22,6 +22,7 @@ mod stack;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
@@ -35,8 +36,8 @@ use super::frame::Symbolicated;
 
 /// Groups kept at a time: when there are more, the rarer half is dropped and only counted.
 const GROUPS: usize = 1 << 16;
-/// Versions, devices and systems counted one by one in a group; further ones are counted together, as [`OTHERS`].
-const KINDS: usize = 64;
+/// Versions, devices and systems counted one by one; further ones are counted together, as [`OTHERS`].
+const KINDS: usize = 256;
 /// The name under which further versions, devices and systems count.
 pub(crate) const OTHERS: &str = "others";
 pub(crate) const NANOS_OF_A_DAY: u64 = 86_400_000_000_000;
@@ -51,6 +52,8 @@ pub struct Groups {
     groups: FxHashMap<u128, Group>,
     reports: u64,
     dropped: u64,
+    /// Launches with any report, by version.
+    pub(crate) versions: BTreeMap<String, Launches>,
     seen: SeenIds,
     /// The report by which each launch ended, and its group. Of several reports the least counts: that of no open stall,
     /// then the longest stall.
@@ -84,7 +87,8 @@ pub struct Group {
     pub labels: BTreeMap<Label, BTreeMap<String, u64>>,
     /// Reports by day since the epoch: the last [`DAYS`] on which there were any.
     pub days: BTreeMap<u64, u64>,
-    launches: Launches,
+    /// Launches with such reports, by version: the names of [`Groups::versions`].
+    pub(crate) versions: BTreeMap<String, Launches>,
 }
 
 /// The ending of a stall that was never seen to end: the app was killed in it, or died otherwise.
@@ -93,7 +97,10 @@ pub const NO_END: &str = "never seen to end";
 impl Group {
     /// Number of launches that have such reports; above some thousands an estimate, to 2 %.
     pub fn launches(&self) -> u64 {
-        self.launches.count().clamp(self.ended, self.count)
+        let mut all = Launches::default();
+        let versions = self.versions.values();
+        versions.for_each(|of| of.0.iter().for_each(|launch| all.add(*launch)));
+        all.count().clamp(self.ended, self.count)
     }
 
     /// Returns the measure by which groups are ordered: the launches that it ended, then its total duration, then its count.
@@ -125,6 +132,7 @@ impl Groups {
             self.drop_rare();
         }
         let launch = launch_hash(&member.launch, self.reports);
+        let version = counted_as(&self.versions, member.label("versions")).to_owned();
         let end = (member.at_least, Reverse(member.duration), key);
         let known = self.ends.get(&launch).copied();
         let ends = member.ended && known.is_none_or(|known| end < known);
@@ -146,10 +154,12 @@ impl Groups {
         group.at_least |= member.at_least;
         group.first = group.first.into_iter().chain(member.time).min();
         group.last = group.last.max(member.time);
-        group.launches.add(launch);
+        let of_group = group.versions.entry(version.clone()).or_default();
+        of_group.add(launch);
+        self.versions.entry(version).or_default().add(launch);
         group.ended += u64::from(ends);
         for (label, value) in &member.labels {
-            if group.labels.len() < KINDS / 4 || group.labels.contains_key(label) {
+            if group.labels.len() < KINDS / 16 || group.labels.contains_key(label) {
                 tally(group.labels.entry(label.clone()).or_default(), value);
             }
         }
@@ -222,9 +232,13 @@ impl Groups {
 }
 
 fn tally(counts: &mut BTreeMap<String, u64>, what: &str) {
+    let what = counted_as(counts, what).to_owned();
+    *counts.entry(what).or_default() += 1;
+}
+
+fn counted_as<'a, T>(counts: &BTreeMap<String, T>, what: &'a str) -> &'a str {
     let has_place = counts.len() < KINDS || counts.contains_key(what);
-    let what = if has_place { what } else { OTHERS };
-    *counts.entry(what.to_owned()).or_default() += 1;
+    if has_place { what } else { OTHERS }
 }
 
 /// Hashes of launches kept.
@@ -232,12 +246,13 @@ const KEPT: usize = 1 << 12;
 
 /// The smallest hashes of the launches seen. All of them while there are few; then their density says how many there are.
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Launches(BTreeSet<u64>);
+pub(crate) struct Launches(BTreeSet<u64>);
 
-/// Returns the hash of a launch's id. A launch without an id is another than all before, by the `number` of its report.
+/// Returns the hash of a launch's id, the same in each run. A launch without an id is another than all before, by the `number`
+/// of its report.
 fn launch_hash(id: &[u8; 16], number: u64) -> u64 {
-    let numbered = u128::from(number).to_be_bytes();
-    copies::spread(if *id == [0; 16] { &numbered } else { id })
+    let number = if *id == [0; 16] { number } else { 0 };
+    BuildHasherDefault::<DefaultHasher>::default().hash_one((id, number))
 }
 
 impl Launches {
@@ -248,7 +263,8 @@ impl Launches {
         }
     }
 
-    fn count(&self) -> u64 {
+    /// Number of the launches; above some thousands an estimate, to 2 %.
+    pub fn count(&self) -> u64 {
         match self.0.last() {
             Some(largest) if self.0.len() == KEPT => {
                 let share = *largest as f64 / u64::MAX as f64;
@@ -256,6 +272,13 @@ impl Launches {
             }
             _ => self.0.len() as u64,
         }
+    }
+
+    /// Takes a random sample: all launches while there are few. Returns how many of it are among `some` of these launches, and
+    /// its size.
+    pub fn sample(&self, some: Option<&Launches>) -> (u64, u64) {
+        let some = some.map_or(0, |some| some.0.intersection(&self.0).count());
+        (some as u64, self.0.len() as u64)
     }
 }
 
@@ -276,6 +299,20 @@ mod tests {
                 "{found} of {many}"
             );
         }
+        let (mut all, mut some) = (Launches::default(), Launches::default());
+        for number in 1..=100_000 {
+            let launch = launch_hash(&[0; 16], number);
+            all.add(launch);
+            if number % 4 == 0 {
+                some.add(launch);
+            }
+        }
+        let (own, size) = all.sample(Some(&some));
+        assert_eq!((size, all.sample(None)), (KEPT as u64, (0, KEPT as u64)));
+        assert!(
+            (own as f64 / size as f64 - 0.25).abs() < 0.03,
+            "{own} of {size}"
+        );
         let mut without_ids = Launches::default();
         (1..=7).for_each(|number| without_ids.add(launch_hash(&[0; 16], number)));
         assert_eq!(without_ids.count(), 7);
