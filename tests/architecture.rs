@@ -246,7 +246,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("symbolicate/debug_files", 281),
     ("symbolicate/debug_info", 3326),
     ("symbolicate/files", 2063),
-    ("symbolicate/format", 4215),
+    ("symbolicate/format", 4213),
     ("symbolicate/group", 625),
     ("symbolicate/import", 5182),
     ("symbolicate/names", 1024),

@@ -226,16 +226,20 @@ pub(super) fn shares<'a>(group: &Group, versions: &Versions<'a>) -> Vec<Share<'a
 }
 
 /// Fewest launches of each side of a comparison.
-const COMPARED: f64 = 20.0;
+const COMPARED: u64 = 20;
 
-/// A group's share of the launches since `version`, and of those before.
+fn share((own, all): (u64, u64)) -> f64 {
+    own as f64 / all as f64
+}
+
+/// A group's launches since `version`, and before; each with all that have any report.
 #[derive(serde::Serialize)]
 struct Trend<'a> {
     first: &'a str,
     last: &'a str,
     version: &'a str,
-    share: f64,
-    before: f64,
+    launches: (u64, u64),
+    before: (u64, u64),
     /// `new`, `gone`, `more`, `less`; `None` if chance explains the difference.
     word: Option<&'static str>,
 }
@@ -255,46 +259,41 @@ impl<'a> Trend<'a> {
             _ => (last, shares.len(), "gone"),
         };
         let sum = |side: &[Share<'_>]| {
-            side.iter().fold((0.0, 0.0), |(own, all), of| {
-                (own + of.1 as f64, all + of.2 as f64)
-            })
+            let add = |(own, all), of: &Share<'_>| (own + of.1, all + of.2);
+            side.iter().fold((0, 0), add)
         };
-        let (own, all) = sum(&shares[..split]);
-        let (own_before, all_before) = sum(&shares[split..end]);
-        let (share, before) = (own / all, own_before / all_before);
-        let pooled = (own + own_before) / (all + all_before);
-        let sizes = 1.0 / all + 1.0 / all_before;
+        let (launches, before) = (sum(&shares[..split]), sum(&shares[split..end]));
+        let change = share(launches) - share(before);
+        let pooled = share((launches.0 + before.0, launches.1 + before.1));
+        let sizes = 1.0 / launches.1 as f64 + 1.0 / before.1 as f64;
         let chance = 2.0 * (pooled * (1.0 - pooled) * sizes).sqrt() + sizes / 2.0;
-        let differs = all.min(all_before) >= COMPARED && (share - before).abs() > chance;
-        let word = if word == "more" && share < before {
-            "less"
-        } else {
-            word
-        };
+        let differs = launches.1.min(before.1) >= COMPARED && change.abs() > chance;
+        let is_less = word == "more" && change < 0.0;
         (split < end).then_some(Trend {
             first: shares[first].0,
             last: shares[last].0,
             version: shares[split - 1].0,
-            share,
+            launches,
             before,
-            word: differs.then_some(word),
+            word: differs.then_some(if is_less { "less" } else { word }),
         })
     }
 
-    /// `1.2 to 1.3; more in 1.3 (+40 %): 14.0 % of launches with any report, 10.0 % before`.
+    /// `1.2 to 1.3; more in 1.3 (+40 %): 14.0 % of 200, before 10.0 % of 90 (launches with any report)`.
     fn text(&self) -> String {
         let (first, last, version) = (self.first, self.last, self.version);
         let to = Some(format!(" to {last}")).filter(|_| first != last);
         let span = format!("{first}{}", to.unwrap_or_default());
-        let (share, before) = (100.0 * self.share, 100.0 * self.before);
-        let change = 100.0 * (share / before - 1.0);
+        let change = 100.0 * (share(self.launches) / share(self.before) - 1.0);
         let what = match self.word {
             Some("gone") => format!("gone since {version}"),
-            Some(word) if before > 0.0 => format!("{word} in {version} ({change:+.0} %)"),
+            Some(word) if self.before.0 > 0 => format!("{word} in {version} ({change:+.0} %)"),
             Some(word) => format!("{word} in {version}"),
             None => format!("in {version}"),
         };
-        format!("{span}; {what}: {share:.1} % of launches with any report, {before:.1} % before")
+        let part = |of: (u64, u64)| format!("{:.1} % of {}", 100.0 * share(of), of.1);
+        let (now, before) = (part(self.launches), part(self.before));
+        format!("{span}; {what}: {now}, before {before} (launches with any report)")
     }
 }
 
