@@ -133,7 +133,7 @@ mod vitals;
 pub use monitor::{
     InstallError, Monitor, MonitorBuilder, MonitorError, Stats, Threads, watch_thread,
 };
-pub use trigger::{Crash, Heartbeat, RateLimit, Stall, heartbeat};
+pub use trigger::{Crash, Heartbeat, RateLimit, Stall, heartbeat::heartbeat};
 
 /// The examples in Rust of the README and of `docs/` are compiled; `tests/docs.rs` checks that no page is missing.
 #[cfg(all(doctest, target_os = "linux"))]
