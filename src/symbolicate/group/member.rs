@@ -46,8 +46,7 @@ pub struct Member {
     pub(crate) time: Option<u64>,
     /// Id of the launch; of a report without one, the report's own.
     pub(crate) launch: [u8; 16],
-    /// Values that groups count: `versions`, `devices`, `systems` (`iOS 17.4`), `endings`; `classes` and `reasons` of stalls;
-    /// and the app's keys, such as `key screen`.
+    /// See [`Group::labels`](super::Group::labels).
     pub(crate) labels: Vec<(Label, String)>,
 }
 

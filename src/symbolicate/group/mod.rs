@@ -83,7 +83,8 @@ pub struct Group {
     pub first: Option<u64>,
     /// Time of the last.
     pub last: Option<u64>,
-    /// Reports by each of [`Member::labels`]: by version, by device, by the value of each of the app's keys.
+    /// Reports by the value of each label: `versions`, `devices`, `systems` (`iOS 17.4`), `endings`; `classes` and `reasons` of
+    /// stalls; and the app's keys, such as `key screen`.
     pub labels: BTreeMap<Label, BTreeMap<String, u64>>,
     /// Reports by day since the epoch: the last [`DAYS`] on which there were any.
     pub days: BTreeMap<u64, u64>,
