@@ -17,7 +17,8 @@ const MAX_IMAGES: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct ReportBuffers {
     buffer: Box<[u8]>,
-    indices: ImageIndices,
+    /// The numbers of the images in the report that is written into.
+    pub indices: ImageIndices,
     frames: Box<[RawFrame]>,
     context: Snapshot,
 }
@@ -69,7 +70,7 @@ pub(crate) struct ImageIndices {
 
 impl ImageIndices {
     #[inline(never)]
-    fn new() -> ImageIndices {
+    pub fn new() -> ImageIndices {
         ImageIndices {
             images: vec![(u32::MAX, u64::MAX); std::hint::black_box(MAX_IMAGES)].into_boxed_slice(),
             len: 0,

@@ -122,7 +122,7 @@ impl LoadRecorder {
                     cost = scratch::cost(&captured);
                     recording.thread(&mut work.buffers, &images, &thread, &captured);
                 }
-                Err(_) => recording.unresponsive(&mut work.buffers, &thread),
+                Err(_) => recording.unanswered(&mut work.buffers, &thread, false),
             }
             recording.surroundings(&mut work.buffers, &images);
             let wanted = |thread| others.contains(&thread) && thread != first;

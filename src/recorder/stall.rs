@@ -132,6 +132,17 @@ impl StallSlot {
 
     /// Writes the beginning and the end that the report lacks, unless the process may die of a crash: then later.
     fn settle(&mut self, work: &mut Scratch) {
+        self.write(work, StallSlot::write_what_is_held);
+    }
+
+    /// Calls `write` with the numbers of the images in this slot's report: reports of other slots may be open too.
+    fn write(&mut self, work: &mut Scratch, write: impl FnOnce(&mut StallSlot, &mut Scratch)) {
+        std::mem::swap(&mut work.buffers.indices, &mut self.indices);
+        write(self, work);
+        std::mem::swap(&mut work.buffers.indices, &mut self.indices);
+    }
+
+    fn write_what_is_held(&mut self, work: &mut Scratch) {
         if crash::is_undecided() {
             return;
         }
@@ -209,10 +220,10 @@ impl StallSlot {
             None if cost.cut == Some("quota") => {
                 recording.unasked(&mut work.buffers, &thread);
             }
-            None if self.sampler.blocks_signal => {
-                recording.signal_blocked(&mut work.buffers, &thread);
+            None => {
+                let is_blocked = self.sampler.blocks_signal;
+                recording.unanswered(&mut work.buffers, &thread, is_blocked);
             }
-            None => recording.unresponsive(&mut work.buffers, &thread),
         }
         recording.surroundings(&mut work.buffers, &images);
         if self.end.is_none() && (!is_main || waiting.is_some()) {
@@ -284,7 +295,7 @@ impl Watcher for StallRecorder {
             if case.is_stalled {
                 case.vote(at);
             }
-            case.write_samples(&mut self.work, false);
+            case.write(&mut self.work, |case, work| case.write_samples(work, false));
         }
     }
 

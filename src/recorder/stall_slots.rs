@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use super::buffers::ImageIndices;
 use super::cause::MainCause;
 use super::lock::Waiting;
 use super::sampler::Sampler;
@@ -25,6 +26,8 @@ pub(super) struct StallSlot {
     pub subject: WatchTarget,
     pub sampler: Sampler,
     pub open: Option<Recording>,
+    /// The numbers of the images in it.
+    pub indices: ImageIndices,
     /// The stall whose report is to begin, once it is known that the process survives a crash.
     pub held: Option<(StallInfo, Option<Waiting>)>,
     /// The end that the report lacks, for the same reason.
@@ -97,6 +100,7 @@ impl StallSlots {
             subject: self.subject.clone(),
             sampler: Sampler::new(watched),
             open: None,
+            indices: ImageIndices::new(),
             held: None,
             end: None,
             cause: MainCause::new(),

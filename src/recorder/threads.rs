@@ -108,7 +108,7 @@ impl Scratch {
             if thread.is_main() && !thread.is_alive() {
                 let state = Some("ended");
                 let ended = ThreadView { state, ..facts };
-                recording.write(buffers, |writer| writer.section(&ended));
+                recording.unasked(buffers, &ended);
                 continue;
             }
             match patience.record(recording, buffers, images, (thread, now), &facts) {
@@ -117,8 +117,7 @@ impl Scratch {
                     tally.unanswered = tally.unanswered.saturating_add(1);
                     match patience.capturer.capture_unanswered(thread) {
                         Some(captured) => recording.thread(buffers, images, &facts, &captured),
-                        None if is_blocked => recording.signal_blocked(buffers, &facts),
-                        None => recording.unresponsive(buffers, &facts),
+                        None => recording.unanswered(buffers, &facts, is_blocked),
                     }
                 }
             }

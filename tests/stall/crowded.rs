@@ -130,6 +130,44 @@ fn the_stall_that_lasts_has_a_report_however_many_others_there_were() {
 }
 
 #[test]
+fn frames_of_two_stalls_at_once_lie_in_the_images_that_they_name() {
+    let _only = only_monitor();
+    let (folder, monitor) = install(None);
+    let watched = ["computes first", "waits first"].map(|name| {
+        spawn(move || {
+            let watch = watch_thread(name, Stall::default()).unwrap();
+            threads::begin();
+            threads::end();
+            threads::begin();
+            // Each has new stacks after the other's report has begun.
+            for turn in 0..2 {
+                if (turn == 0) == name.starts_with("computes") {
+                    let began = Instant::now();
+                    while began.elapsed() < Duration::from_millis(700) {}
+                } else {
+                    sleep(Duration::from_millis(700));
+                }
+            }
+            threads::end();
+            drop(watch);
+        })
+    });
+    watched.map(|thread| thread.join().unwrap());
+    drop(monitor);
+    let reports = reports(folder.path());
+    assert_eq!(reports.len(), 2);
+    for report in reports {
+        let threads = report.threads.iter().map(|thread| &thread.frames);
+        let stacks = threads.chain(report.samples.iter().map(|sample| &sample.frames));
+        for frame in stacks.flatten() {
+            let image = &report.images[frame.image.unwrap() as usize];
+            let range = image.base..image.base + image.size;
+            assert!(range.contains(&frame.pc), "{frame:x?} in {image:x?}");
+        }
+    }
+}
+
+#[test]
 fn of_three_the_longest_has_a_report_if_it_lasts_but_little_longer() {
     let _only = only_monitor();
     let (folder, monitor) = install(None);

@@ -42,7 +42,7 @@ pub(super) fn write(
             bytes,
             text,
         };
-        recording.write(buffers, |writer| writer.section(&view));
+        recording.write(buffers.buffer(), |writer| writer.section(&view));
     };
     // The kernel hides a non-dumpable process's memory from this user's programs: it must not go into a file that they can
     // read.

@@ -139,7 +139,7 @@ impl Recording {
             all_images: facts.all_images,
             names: None,
         };
-        recording.write(buffers, |writer| {
+        recording.write(buffers.buffer(), |writer| {
             writer.section(&HeadView {
                 id,
                 launch: facts.launch,
@@ -169,14 +169,6 @@ impl Recording {
     /// Writes sections. One that fails is taken back, so that what stands is whole, and is the last: images are numbered
     /// in their order, and a sample stands on the one before.
     pub fn write(
-        &mut self,
-        buffers: &mut ReportBuffers,
-        sections: impl FnOnce(&mut ReportWriter<'_, &file::File>) -> Result<(), SinkError>,
-    ) {
-        self.write_from(buffers.buffer(), sections);
-    }
-
-    fn write_from(
         &mut self,
         buffer: &mut [u8],
         sections: impl FnOnce(&mut ReportWriter<'_, &file::File>) -> Result<(), SinkError>,
@@ -213,7 +205,7 @@ impl Recording {
 
     /// Writes `event`.
     pub fn event(&mut self, buffers: &mut ReportBuffers, event: &EventView<'_>) {
-        self.write(buffers, |writer| writer.section(event));
+        self.write(buffers.buffer(), |writer| writer.section(event));
     }
 
     /// Writes what stands in every report behind its first thread: the main image, `vitals` and `context`.
@@ -224,10 +216,10 @@ impl Recording {
 
     /// Writes `vitals` and `context`.
     pub fn vitals_and_context(&mut self, buffers: &mut ReportBuffers) {
-        self.write(buffers, |writer| writer.section(&GAUGES.read()));
+        self.write(buffers.buffer(), |writer| writer.section(&GAUGES.read()));
         let (buffer, context) = buffers.context();
         if !context.is_empty() {
-            context.with_view(|view| self.write_from(buffer, |writer| writer.section(view)));
+            context.with_view(|view| self.write(buffer, |writer| writer.section(view)));
         }
     }
 

@@ -45,7 +45,7 @@ impl Recording {
         frames: &[RawFrame],
         names: Option<&[Option<String>]>,
     ) {
-        self.write_from(buffer, |writer| match names {
+        self.write(buffer, |writer| match names {
             None => writer.section(section),
             Some(names) => writer.section(&With(section, NamedFrames { frames, names })),
         });
@@ -53,27 +53,20 @@ impl Recording {
 
     /// Writes a thread of which no stack was taken. Signal-safe.
     pub fn unasked(&mut self, buffers: &mut ReportBuffers, thread: &ThreadView<'_>) {
-        self.write(buffers, |writer| writer.section(thread));
+        self.write(buffers.buffer(), |writer| writer.section(thread));
     }
 
-    /// Writes a thread that did not answer, without a stack. Signal-safe.
-    pub fn unresponsive(&mut self, buffers: &mut ReportBuffers, thread: &ThreadView<'_>) {
-        self.without_stack(buffers, thread, "unresponsive");
-    }
-
-    /// Writes a thread that blocks the signal by which it would be stopped, without a stack. Signal-safe.
-    pub fn signal_blocked(&mut self, buffers: &mut ReportBuffers, thread: &ThreadView<'_>) {
-        self.without_stack(buffers, thread, "signal blocked");
-    }
-
-    fn without_stack(
+    /// Writes a thread that did not answer, without a stack; `is_blocked` if it blocks the signal that would stop it.
+    /// Signal-safe.
+    pub fn unanswered(
         &mut self,
         buffers: &mut ReportBuffers,
         thread: &ThreadView<'_>,
-        state: &'static str,
+        is_blocked: bool,
     ) {
+        let blocked = is_blocked.then_some("signal blocked");
         let view = ThreadView {
-            state: Some(state),
+            state: blocked.or(Some("unresponsive")),
             end: Some(WalkEnd::Unreadable),
             ..*thread
         };
@@ -95,7 +88,7 @@ impl Recording {
             omitted,
             ..ThreadView::default()
         };
-        self.write_from(buffer, |writer| writer.section(&view));
+        self.write(buffer, |writer| writer.section(&view));
         self.images(buffers, images);
     }
 
@@ -155,7 +148,7 @@ impl Recording {
         let (buffer, indices, _) = buffers.parts();
         while let Some((serial, base)) = indices.next_unwritten() {
             let found = images.by_serial(serial);
-            self.write_from(buffer, |writer| match found {
+            self.write(buffer, |writer| match found {
                 Some(image) => writer.section(&ImageView {
                     name: &image.name,
                     id: &image.id,
