@@ -23,7 +23,7 @@ mod worker;
 pub use crash::Crash;
 #[cfg(all(feature = "__internals", target_os = "linux"))]
 pub use crash::set_phase_hook;
-pub use heartbeat::{Busy, Heartbeat, heartbeat};
+pub use heartbeat::{Busy, Heartbeat};
 pub use load::{CpuLoad, MemoryLoad, SlowFrames};
 pub use rate_limit::RateLimit;
 pub use stall::Stall;
