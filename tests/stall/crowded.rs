@@ -152,7 +152,7 @@ fn frames_of_two_stalls_at_once_lie_in_the_images_that_they_name() {
             drop(watch);
         })
     });
-    watched.map(|thread| thread.join().unwrap());
+    watched.into_iter().for_each(|of| of.join().unwrap());
     drop(monitor);
     let reports = reports(folder.path());
     assert_eq!(reports.len(), 2);
