@@ -339,7 +339,7 @@ typedef struct {
   /*
    Most stalls with the same heaviest stack that are reported before a cooldown (5).
    */
-  uint32_t equal_stalls;
+  uint32_t same_stalls;
   /*
    The first cooldown between reports of equal stalls after that, milliseconds (60,000).
    */

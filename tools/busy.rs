@@ -69,7 +69,7 @@ mod linux {
             .limits(Limits::default().reports(1 << 20).bytes(1 << 40))
             .rate_limit(
                 RateLimit::default()
-                    .equal_stalls(u32::MAX)
+                    .same_stalls(u32::MAX)
                     .per_hour(u32::MAX)
                     .bytes_per_hour(u64::MAX)
                     .captures_per_hour(u32::MAX),

@@ -151,7 +151,7 @@ pub struct wedjat_options {
     /// Most bytes of all reports in the folder together (32 MiB).
     pub limit_bytes: u64,
     /// Most stalls with the same heaviest stack that are reported before a cooldown (5).
-    pub equal_stalls: u32,
+    pub same_stalls: u32,
     /// The first cooldown between reports of equal stalls after that, milliseconds (60,000).
     pub cooldown_ms: u32,
     /// Most reports within an hour (60).
@@ -401,7 +401,7 @@ fn limits(builder: MonitorBuilder, given: &wedjat_options) -> MonitorBuilder {
         .with(number(given.limit_bytes), Limits::bytes);
     let captures = number(given.captures_per_hour);
     let rates = RateLimit::default()
-        .with(number(given.equal_stalls), RateLimit::equal_stalls)
+        .with(number(given.same_stalls), RateLimit::same_stalls)
         .with(milliseconds(given.cooldown_ms), RateLimit::cooldown)
         .with(number(given.reports_per_hour), RateLimit::per_hour)
         .with(captures, RateLimit::captures_per_hour)

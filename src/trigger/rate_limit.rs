@@ -14,12 +14,12 @@ settings! {
     /// ```
     /// use std::time::Duration;
     /// use wedjat::RateLimit;
-    /// let limit = RateLimit::default().equal_stalls(1).cooldown(Duration::from_secs(600)).per_hour(10);
+    /// let limit = RateLimit::default().same_stalls(1).cooldown(Duration::from_secs(600)).per_hour(10);
     /// ```
     #[derive(Eq)]
     pub struct RateLimit {
         /// Sets how many stalls with the same heaviest stack are all reported: 5 by default, at least 1.
-        pub(crate) equal_stalls: u32 = 5, count: u32 => count.max(1);
+        pub(crate) same_stalls: u32 = 5, count: u32 => count.max(1);
         /// Sets the first cooldown of equal stalls after that: none is reported meanwhile (1 min by default). Each is twice as long
         /// as the one before, up to a day.
         pub(crate) cooldown: Duration = Duration::from_secs(60);
@@ -158,7 +158,7 @@ impl RateLimiter {
             return false;
         }
         known.reported = known.reported.saturating_add(1);
-        if known.reported >= self.rate_limit.equal_stalls {
+        if known.reported >= self.rate_limit.same_stalls {
             known.next = now.saturating_add(known.cooldown);
             known.cooldown = known.cooldown.saturating_mul(2).min(DAY);
         }
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn more_stalls_than_there_is_room_for_push_out_the_oldest() {
-        let mut limiter = RateLimiter::new(RateLimit::default().equal_stalls(1).per_hour(u32::MAX));
+        let mut limiter = RateLimiter::new(RateLimit::default().same_stalls(1).per_hour(u32::MAX));
         for key in 0..=KNOWN as u64 {
             assert_eq!(limiter.passes(key, Some(key)), Ok(()));
         }

@@ -180,7 +180,7 @@ int main(int argc, char **argv) {
   options.stall = options.crash = options.near_memory = true;
   options.stall_timeout_ms = 100, options.stall_strikes = 2;
   options.on_stall = stall, options.on_stall_data = &begun;
-  options.limit_reports = 50, options.reports_per_hour = 10, options.equal_stalls = 2;
+  options.limit_reports = 50, options.reports_per_hour = 10, options.same_stalls = 2;
   monitor = wedjat_install(&options, error, sizeof error);
   if (!monitor) fail(error);
   wedjat_launch before;

@@ -142,7 +142,7 @@ fn callbacks_may_panic_and_may_drop_the_monitor() {
         let monitor = builder(&folder(test))
             .stall(Stall::default().timeout(10 * MS).strikes(3))
             .crash(Crash::default())
-            .rate_limit(RateLimit::default().equal_stalls(100))
+            .rate_limit(RateLimit::default().same_stalls(100))
             .on_stall(|_| panic!("in on_stall"))
             .on_report(move |_| {
                 *count.lock().unwrap() += 1;

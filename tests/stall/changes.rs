@@ -63,7 +63,7 @@ fn a_thread_that_computes_and_then_waits_is_seen_to_wait() {
     let monitor = Monitor::builder("Changes", "1")
         .directory(folder.path())
         .stall(Stall::default())
-        .rate_limit(RateLimit::default().equal_stalls(100).per_hour(100))
+        .rate_limit(RateLimit::default().same_stalls(100).per_hour(100))
         .install()
         .unwrap();
     let heart = monitor.heartbeat();

@@ -127,7 +127,7 @@ fn computes() {
     let monitor = Monitor::builder("Stopped", "1")
         .directory(folder.path())
         .stall(Stall::default())
-        .rate_limit(RateLimit::default().equal_stalls(1000))
+        .rate_limit(RateLimit::default().same_stalls(1000))
         .on_stall(|event| {
             if let StallEvent::Ended(end) = event {
                 let info = &end.info;

@@ -58,10 +58,10 @@ nonisolated extension Recorder.Options.SlowFramesTrigger {
 nonisolated extension Recorder.Options.Rates {
   /// Makes rates with a first cooldown between reports of equal stalls.
   public init(
-    equalStalls: Int? = nil, cooldown: Duration, reports: Int? = nil, captures: Int? = nil, bytes: Int? = nil
+    sameStalls: Int? = nil, cooldown: Duration, reports: Int? = nil, captures: Int? = nil, bytes: Int? = nil
   ) {
     self.init(
-      equalStalls: equalStalls, cooldown: TimeInterval(cooldown), reports: reports, captures: captures, bytes: bytes)
+      sameStalls: sameStalls, cooldown: TimeInterval(cooldown), reports: reports, captures: captures, bytes: bytes)
   }
 }
 

@@ -137,7 +137,7 @@ nonisolated extension Recorder.Options {
   /// Limits of an hour.
   public struct Rates: Hashable, Codable, Sendable {
     /// Most stalls with the same heaviest stack that are reported before a cooldown (5).
-    public var equalStalls: Int?
+    public var sameStalls: Int?
     /// First cooldown between reports of equal stalls after that (60).
     public var cooldown: TimeInterval?
     /// Most reports (60).
@@ -149,10 +149,10 @@ nonisolated extension Recorder.Options {
 
     /// Makes rates.
     public init(
-      equalStalls: Int? = nil, cooldown: TimeInterval? = nil, reports: Int? = nil, captures: Int? = nil,
+      sameStalls: Int? = nil, cooldown: TimeInterval? = nil, reports: Int? = nil, captures: Int? = nil,
       bytes: Int? = nil
     ) {
-      (self.equalStalls, self.cooldown) = (equalStalls, cooldown)
+      (self.sameStalls, self.cooldown) = (sameStalls, cooldown)
       (self.reports, self.captures, self.bytes) = (reports, captures, bytes)
     }
   }

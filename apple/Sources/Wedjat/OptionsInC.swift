@@ -58,7 +58,7 @@ nonisolated extension Recorder.Options {
           options.capture_signal = signalNumber(captureSignal)
           options.limit_reports = count32(limits.reports)
           options.limit_bytes = count64(limits.bytes)
-          options.equal_stalls = count32(rates.equalStalls)
+          options.same_stalls = count32(rates.sameStalls)
           options.cooldown_ms = milliseconds(rates.cooldown)
           options.reports_per_hour = count32(rates.reports)
           options.captures_per_hour = count32(rates.captures)
