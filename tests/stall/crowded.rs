@@ -167,6 +167,54 @@ fn frames_of_two_stalls_at_once_lie_in_the_images_that_they_name() {
     }
 }
 
+/// Takes turns of 20 ms without a rest, and returns the thread's id and its longest row of slow turns. A turn of less
+/// than 30 ms is surely quick, which ends a row.
+fn turns_without_rest(computes: bool, time: Duration) -> (u64, Duration) {
+    threads::enter("member", Stall::default());
+    let (start, mut row, mut longest) = (Instant::now(), None, Duration::ZERO);
+    while start.elapsed() < time {
+        let began = Instant::now();
+        threads::begin();
+        if computes {
+            while began.elapsed() < Duration::from_millis(20) {}
+        } else {
+            sleep(Duration::from_millis(20));
+        }
+        threads::end();
+        if began.elapsed() < Duration::from_millis(30) {
+            row = None;
+        } else {
+            longest = longest.max(row.get_or_insert(began).elapsed());
+        }
+    }
+    (threads::id(), longest)
+}
+
+#[test]
+fn no_stall_of_a_crowded_pool_is_said_to_be_longer_than_its_slow_turns() {
+    let _only = only_monitor();
+    let folder = tempfile::tempdir().unwrap();
+    let often = RateLimit::default().same_stalls(1_000).per_hour(1_000);
+    let monitor = Monitor::builder("Crowded", "1").directory(folder.path());
+    let monitor = monitor.rate_limit(often).install().unwrap();
+    let members =
+        (0..64).map(|n| spawn(move || turns_without_rest(n % 2 == 0, Duration::from_secs(5))));
+    let members: Vec<_> = members.collect();
+    let rows: Vec<_> = members.into_iter().map(|of| of.join().unwrap()).collect();
+    drop(monitor);
+    let reports = reports(folder.path());
+    println!("{} reports", reports.len());
+    for report in &reports {
+        let thread = report.threads[0].id;
+        let (_, longest) = rows.iter().find(|(id, _)| *id == thread).unwrap();
+        let end = report.stall_end.as_ref().unwrap();
+        assert!(
+            end.duration <= *longest + Duration::from_millis(10),
+            "{end:?}, {longest:?}"
+        );
+    }
+}
+
 #[test]
 fn of_three_the_longest_has_a_report_if_it_lasts_but_little_longer() {
     let _only = only_monitor();

@@ -145,16 +145,17 @@ impl Detector {
 
     /// The monitor goes.
     pub fn stop(&mut self, observation: &Observation) -> Decision {
-        self.give_up(observation, StallOutcome::Uninstalled)
+        self.give_up(&self.as_of_beat(*observation), StallOutcome::Uninstalled)
     }
 
     fn give_up(&mut self, observation: &Observation, outcome: StallOutcome) -> Decision {
         let now = observation.now.max(self.last.now);
         match self.episode.take() {
             Some(episode) if episode.stalled => {
-                // The turn may have been over before.
+                // The turn may have been over before: at the beat that woke the watchdog, or at any time since the last look.
                 let beats = observation.beat != self.last.beat;
-                let over = episode.idle.or(beats.then_some(now));
+                let ended = observation.woke.unwrap_or(self.last.now);
+                let over = episode.idle.or(beats.then_some(ended));
                 Decision::Ended(StallEndInfo {
                     info: self.info(&episode, observation, over.unwrap_or(now)),
                     outcome: over.map_or(outcome, |_| StallOutcome::Recovered),
@@ -299,7 +300,6 @@ impl Detector {
         if steps > 0 && self.was_quick(&episode, observation) {
             return self.over(episode, observation, now);
         }
-        let tolerance = self.tolerance();
         let nested = episode.nested.take();
         let idle = match episode.idle.or(nested) {
             Some(since) if steps == 0 => since,
@@ -309,7 +309,7 @@ impl Detector {
             self.count(&mut episode, observation, now, interval, steps == 0);
             // A short rest does not break an episode of slow turns, unless it was the launch or the last
             // turn was a quick one.
-            if now - episode.turn_from + tolerance < self.timeout {
+            if now - episode.turn_from + self.tolerance() < self.timeout {
                 return self.over(episode, observation, idle);
             }
             let proven = episode.launch || episode.exact || episode.stalled || steps == 0;
@@ -333,7 +333,7 @@ impl Detector {
         }
         // Seen late, it may have begun to rest long ago.
         let is_hidden = steps > 0 && !episode.stalled && self.is_late(observation, now);
-        if episode.launch || steps > 2 || is_hidden || now - idle >= tolerance {
+        if episode.launch || steps > 2 || is_hidden || now - idle >= self.tolerance() {
             return self.over(episode, observation, idle);
         }
         episode.idle = Some(idle);
