@@ -359,6 +359,10 @@ fn names_of_strangers_are_no_markup() {
             pc: 1,
             name: Some("operator<<</svg><script>".into()),
         })],
+        extra: vec![(
+            "number".into(),
+            wedjat::report::Value::Text("<img\u{1b}[2J".into())
+        )],
     }));
     let file = tempfile::NamedTempFile::with_suffix(".wedjat").unwrap();
     std::fs::write(file.path(), wedjat::report::to_bytes(&report)).unwrap();
@@ -368,6 +372,8 @@ fn names_of_strangers_are_no_markup() {
     for markup in ["<script>alert", "<img", "<</svg>"] {
         assert!(!page.contains(markup), "{markup}");
     }
+    let out = run(&[], file.path().to_str().unwrap());
+    assert!(!out.stdout.contains(&0x1b));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::SystemTime;
 
-use super::json::value_json;
+use super::{json::value_json, plain};
 use crate::report::model::{Event, EventKind, Os, Report, Signal, Thread, Value, Watched};
 use crate::report::time::{nanos, since_epoch};
 use crate::symbolicate::blame::is_kernels;
@@ -198,10 +198,11 @@ pub(super) fn has_crashed(report: &Report, thread: &Thread) -> bool {
     thread.crashed && event.is_none_or(|event| event.kind != EventKind::Stall)
 }
 
-/// The number of a thread: the report's own, where another recorder gave it one, else its place.
+/// The number of a thread: the report's own, where another recorder gave it one, else its place. Control characters are escaped.
 pub(super) fn number(thread: &Thread, index: usize) -> String {
     let own = thread.extra.iter().find(|(key, _)| key == NUMBER);
-    own.map_or_else(|| index.to_string(), |(_, number)| value_text(number))
+    let own = own.map(|(_, own)| plain(&value_text(own)).into_owned());
+    own.unwrap_or_else(|| index.to_string())
 }
 
 /// A moment of the monotonic clock, in words, from when the report was begun.

@@ -162,7 +162,7 @@ pub(super) fn table<'a>(page: &mut String, facts: impl Iterator<Item = (&'a str,
 }
 
 fn thread_title(report: &Report, index: usize, thread: &Thread) -> String {
-    let mut title = format!("Thread {}", number(thread, index));
+    let mut title = format!("Thread {}", escape(&number(thread, index)));
     if let Some(name) = thread.name.as_deref().filter(|name| !name.is_empty()) {
         let _ = write!(title, " <b>{}</b>", escape(name));
     }

@@ -27,8 +27,7 @@ impl TextPage<'_> {
         }
         let crashed = ["", " Crashed"][usize::from(has_crashed(self.report, thread))];
         let title = format!("Thread {number}{crashed}:");
-        let title = self.style.paint(Paint::new().bold(), &title);
-        self.line(&title);
+        self.line(&self.style.paint(Paint::new().bold(), &title));
         self.frames(stack, self.folded(index, stack));
         self.cut(thread.end_word());
         self.line("");
