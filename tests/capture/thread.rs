@@ -264,7 +264,7 @@ fn a_thread_that_blocks_signals_for_its_last_moment_is_gone() {
             }
             let start = cpu_time();
             send.send(Thread::current()).unwrap();
-            while cpu_time() < start + 500_000 {}
+            while cpu_time() < start + 200_000 {}
         });
         let captured = capturer.capture(thread.recv().unwrap(), &images);
         assert!(matches!(captured, Err(StopError::Gone)), "{captured:?}");

@@ -259,5 +259,6 @@ pub(super) fn is_lasting(thread: Thread, first: &OnceCell<u64>) -> bool {
 /// Time between two looks at the mask of a thread that blocks everything, nanoseconds.
 const BETWEEN: i64 = 150_000;
 
-/// The longest time that such code runs, nanoseconds.
-const WAY_OUT: u64 = 1_000_000;
+/// The longest time that such code runs, and that the kernel counts at once for a thread that runs (a tick of 4 ms),
+/// nanoseconds.
+const WAY_OUT: u64 = 5_000_000;
