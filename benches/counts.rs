@@ -1,7 +1,7 @@
 //! Work of a known size for `scripts/counts`, which counts its instructions: `counts WORK [FRAMES]`.
 //!
-//! `warm` and `cold` walk a copy of a stack; `beat` is a `begin` and an `end`; `stop` captures the main thread. Each does
-//! what is counted in one call of `wedjat_counted`; of `stop` the signal handler is counted.
+//! `warm` and `cold` walk a copy of a stack; `beat` is a `begin` and an `end`; `stop` stops the main thread and copies
+//! its stack. Each does what is counted in one call of `wedjat_counted`; of `stop` the signal handler is counted.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod stacks;
@@ -11,7 +11,8 @@ mod work {
     use std::hint::black_box;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use wedjat::capture::{CaptureLimits, Capturer, ImageTable};
+    use wedjat::capture::ImageTable;
+    use wedjat::platform::stop::{StopBudget, Stopper};
     use wedjat::platform::{Thread, context, memory};
     use wedjat::unwind::{Images, Registers, StackCopy, Unwinder, WalkEnd};
     use wedjat::{Monitor, Stall};
@@ -40,7 +41,7 @@ mod work {
         let images = ImageTable::enter();
         let (mut registers, mut stack) = (Registers::x86_64(0, 0, 0), vec![0; 4 << 20]);
         deep::<48>(frames, &mut || {
-            for (number, value) in context::here().into_iter().enumerate() {
+            for (number, value) in context::current_registers().into_iter().enumerate() {
                 registers.set(number, value);
             }
             let length = memory::read(registers.sp(), &mut stack);
@@ -67,17 +68,23 @@ mod work {
         });
     }
 
+    /// The counter shows another program's stack as the main one, so it is said here where this one lies.
     fn stops(frames: usize) {
-        ImageTable::refresh();
-        let done = &AtomicBool::new(false);
+        let above = 0u64;
+        let end = &raw const above as u64;
+        let (least, done) = (frames * 48, &AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                let mut limits = CaptureLimits::default();
-                (limits.stopped, limits.answer) = (1 << 36, 1 << 36);
-                let mut capturer = Capturer::new(&limits).expect("a capturer");
-                let captured = capturer.capture(Thread::main(), &ImageTable::enter());
-                assert!(captured.is_ok_and(|captured| captured.end == WalkEnd::Root));
+                let mut stopper = Stopper::new(1 << 20, None).expect("a stopper");
+                let budget = StopBudget {
+                    stopped: 1 << 36,
+                    answer: 1 << 36,
+                };
+                let copied = stopper.stop(Thread::main(), end - (1 << 20)..end, &budget);
+                let bytes = copied.map(|copied| copied.stack.len());
                 done.store(true, Ordering::Release);
+                let bytes = bytes.expect("a stopped thread");
+                assert!(bytes > least, "{bytes} bytes of {frames} frames");
             });
             deep::<48>(frames, &mut || {
                 while !done.load(Ordering::Acquire) {

@@ -76,7 +76,7 @@ mod bench {
     }
 
     fn copy_here() -> Stack {
-        let file = context::here();
+        let file = context::current_registers();
         let mut registers = Registers::new(Arch::X86_64);
         for (number, value) in file.into_iter().enumerate() {
             registers.set(number, value);

@@ -55,16 +55,16 @@ macro_rules! new {
     (@set $to:ident, $field:ident) => { $to.$field = $field };
 }
 
-/// Defines an enum of which each variant has a word: in a report, or in what is made of one. The numbers of the variants are
-/// no part of the API.
+/// Defines an enum of which each variant has a word: in a report, or in what is made of one. serde reads and writes the words.
+/// The numbers of the variants are no part of the API.
 macro_rules! words {
     ($(#[$attribute:meta])* pub enum $name:ident {
         $($(#[$doc:meta])* $variant:ident = $word:literal,)*
     }) => {
         $(#[$attribute])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
         pub enum $name {
-            $($(#[$doc])* $variant,)*
+            $($(#[$doc])* #[serde(rename = $word)] $variant,)*
         }
 
         impl $name {

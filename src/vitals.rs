@@ -25,14 +25,14 @@ use crate::report::{CpuView, MemoryUseView, VitalsView};
 
 /// The gauges of the process. One for all, as there is one process.
 #[derive(Debug)]
-pub(crate) struct Gauges {
+pub(crate) struct Vitals {
     files: VitalsFiles,
     cores: AtomicU64,
     /// The watchdog's thread; 0 before it runs.
     watchdog: AtomicU64,
-    marks: [CpuMark; 3],
-    /// True while a thread takes a mark.
-    marking: AtomicBool,
+    samples: [CpuSample; 3],
+    /// True while a thread takes a sample.
+    is_sampling: AtomicBool,
     power: PowerCache,
 }
 
@@ -50,9 +50,9 @@ const POWER_PERIOD: u64 = 30_000_000_000;
 
 /// Counters at one moment, since which shares are taken: CPU of process and watchdog, busy and idle ticks, the time.
 #[derive(Debug)]
-struct CpuMark([AtomicU64; 5]);
+struct CpuSample([AtomicU64; 5]);
 
-impl CpuMark {
+impl CpuSample {
     fn time(&self) -> u64 {
         self.0[4].load(Ordering::Acquire)
     }
@@ -72,30 +72,25 @@ impl CpuMark {
     }
 }
 
-/// Marks are at least so far apart, and one that is younger than the other says too little, nanoseconds.
-const MARK_PERIOD: u64 = 5_000_000_000;
-const MARK_AGE: u64 = 100_000_000;
+/// CPU samples are at least so far apart, and one that is younger than the other says too little, nanoseconds.
+const SAMPLE_PERIOD: u64 = 5_000_000_000;
+const MIN_AGE: u64 = 100_000_000;
 
-pub(crate) static GAUGES: Gauges = Gauges::new();
+pub(crate) static VITALS: Vitals = Vitals::new();
 
-impl Gauges {
-    const fn new() -> Gauges {
-        Gauges {
+impl Vitals {
+    const fn new() -> Vitals {
+        Vitals {
             files: VitalsFiles::new(),
             cores: AtomicU64::new(0),
             watchdog: AtomicU64::new(0),
-            marks: [const { CpuMark([const { AtomicU64::new(0) }; 5]) }; 3],
-            marking: AtomicBool::new(false),
+            samples: [const { CpuSample([const { AtomicU64::new(0) }; 5]) }; 3],
+            is_sampling: AtomicBool::new(false),
             power: PowerCache {
                 at: AtomicU64::new(0),
                 packed: AtomicU64::new(0),
             },
         }
-    }
-
-    /// Bytes of memory that are the process' own. Signal-safe.
-    pub fn footprint(&self) -> u64 {
-        self.files.memory().footprint.unwrap_or(0)
     }
 
     /// Memory of process and machine. Signal-safe.
@@ -114,13 +109,13 @@ impl Gauges {
         }
     }
 
-    /// Opens what is read later, and takes the first mark. Not signal-safe.
+    /// Opens what is read later, and takes the first sample. Not signal-safe.
     pub fn install(&self) {
         self.files.open();
         self.cores
             .store(vitals::cores().unwrap_or(0), Ordering::Relaxed);
         let now = self.counters();
-        self.marks.iter().for_each(|mark| mark.set(now));
+        self.samples.iter().for_each(|sample| sample.set(now));
     }
 
     /// Sets which thread is the watchdog's, so that its CPU is shown apart. Signal-safe.
@@ -128,21 +123,21 @@ impl Gauges {
         self.watchdog.store(thread, Ordering::Relaxed);
     }
 
-    /// Takes a mark if the last one is old enough. The threads that watch call it while the app is at work.
-    pub fn mark(&self) {
-        let marks = || self.marks.iter();
-        let last = marks().map(CpuMark::time).max().unwrap_or(0);
-        let is_due = clock::monotonic().saturating_sub(last) >= MARK_PERIOD;
-        if is_due && !self.marking.swap(true, Ordering::AcqRel) {
+    /// Takes a sample if the last one is old enough. The threads that watch call it while the app is at work.
+    pub fn sample_cpu(&self) {
+        let samples = || self.samples.iter();
+        let last = samples().map(CpuSample::time).max().unwrap_or(0);
+        let is_due = clock::monotonic().saturating_sub(last) >= SAMPLE_PERIOD;
+        if is_due && !self.is_sampling.swap(true, Ordering::AcqRel) {
             // No reader takes the oldest: the one in the middle is old enough.
-            if let Some(oldest) = marks().min_by_key(|mark| mark.time()) {
+            if let Some(oldest) = samples().min_by_key(|sample| sample.time()) {
                 oldest.set(self.counters());
             }
-            self.marking.store(false, Ordering::Release);
+            self.is_sampling.store(false, Ordering::Release);
         }
     }
 
-    /// As in a [`CpuMark`]. Signal-safe.
+    /// As in a [`CpuSample`]. Signal-safe.
     fn counters(&self) -> [u64; 5] {
         let (busy, idle) = self.files.device_ticks().unwrap_or((0, 0));
         let (process, watchdog) = (clock::process_cpu(), self.watchdog_cpu());
@@ -160,9 +155,9 @@ impl Gauges {
     pub fn read(&self) -> VitalsView<'static> {
         let memory = self.files.memory();
         let now = self.counters();
-        let is_old = |mark: &&CpuMark| now[4].saturating_sub(mark.time()) >= MARK_AGE;
-        let last = (self.marks.iter().filter(is_old)).max_by_key(|mark| mark.time());
-        let [process, watchdog, busy, idle, elapsed] = last.unwrap_or(&self.marks[0]).since(now);
+        let is_old = |sample: &&CpuSample| now[4].saturating_sub(sample.time()) >= MIN_AGE;
+        let last = (self.samples.iter().filter(is_old)).max_by_key(|sample| sample.time());
+        let [process, watchdog, busy, idle, elapsed] = last.unwrap_or(&self.samples[0]).since(now);
         let share = |used: u64| (elapsed > 0).then(|| used as f64 / elapsed as f64);
         let cores = Some(self.cores.load(Ordering::Relaxed)).filter(|&cores| cores > 0);
         let all = busy.saturating_add(idle);
@@ -202,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_busy_core_counts_as_one() {
-        static OWN: Gauges = Gauges::new();
+        static OWN: Vitals = Vitals::new();
         OWN.install();
         let begin = clock::monotonic();
         let cpu = clock::process_cpu();
@@ -224,10 +219,10 @@ mod tests {
     /// The share is of the last seconds, and not of hours in which the app was idle.
     #[test]
     fn an_app_that_was_idle_for_long_is_seen_at_work() {
-        static OWN: Gauges = Gauges::new();
+        static OWN: Vitals = Vitals::new();
         OWN.install();
-        std::thread::sleep(Duration::from_nanos(MARK_PERIOD));
-        OWN.mark();
+        std::thread::sleep(Duration::from_nanos(SAMPLE_PERIOD));
+        OWN.sample_cpu();
         let (begin, cpu) = (clock::monotonic(), clock::process_cpu());
         while clock::monotonic() - begin < 200_000_000 {
             std::hint::spin_loop();

@@ -227,35 +227,35 @@ fn circles(parts: usize, is_counted: impl Fn(&Module) -> bool) -> (Vec<String>, 
 /// Ceilings of code, in lines without tests, comments and blank lines. A change may lower one, and never raises one.
 const CEILINGS: &[(&str, usize)] = &[
     ("bin", 3),
-    ("capture", 7533),
-    ("context", 908),
-    ("ffi", 875),
-    ("functions", 443),
+    ("capture", 7269),
+    ("context", 701),
+    ("ffi", 872),
+    ("functions", 438),
     ("lib", 55),
     ("macros", 66),
-    ("monitor", 1014),
-    ("platform", 2627),
-    ("platform/apple", 1947),
-    ("platform/linux", 3116),
-    ("recorder", 2881),
-    ("report", 5450),
+    ("monitor", 1011),
+    ("platform", 2503),
+    ("platform/apple", 1934),
+    ("platform/linux", 2864),
+    ("recorder", 2876),
+    ("report", 5256),
     ("store", 1009),
-    ("symbolicate", 1750),
+    ("symbolicate", 1742),
     ("symbolicate/blame", 433),
-    ("symbolicate/command", 2772),
-    ("symbolicate/debug_files", 281),
-    ("symbolicate/debug_info", 3326),
-    ("symbolicate/files", 2063),
-    ("symbolicate/format", 4213),
-    ("symbolicate/group", 625),
-    ("symbolicate/import", 5182),
-    ("symbolicate/names", 1024),
-    ("trigger", 5084),
+    ("symbolicate/command", 2657),
+    ("symbolicate/debug_files", 278),
+    ("symbolicate/debug_info", 3201),
+    ("symbolicate/files", 1921),
+    ("symbolicate/format", 4205),
+    ("symbolicate/group", 596),
+    ("symbolicate/import", 5098),
+    ("symbolicate/names", 1023),
+    ("trigger", 4676),
     ("unwind", 5),
-    ("vitals", 234),
+    ("vitals", 231),
 ];
-const CODE_CEILING: usize = 54919;
-const FILE_CEILING: usize = 411;
+const CODE_CEILING: usize = 52923;
+const FILE_CEILING: usize = 385;
 
 #[test]
 fn each_room_is_at_or_below_its_ceiling() {
@@ -520,11 +520,39 @@ fn room_of(file: &Path) -> String {
 /// The file without its tests and without comments.
 fn code_of(file: &Path) -> String {
     let text = std::fs::read_to_string(file).unwrap();
-    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-    code.lines()
-        .filter(|line| !line.trim_start().starts_with("//"))
-        .collect::<Vec<_>>()
-        .join("\n")
+    let mut lines = text.lines().peekable();
+    let mut code = Vec::new();
+    while let Some(line) = lines.next() {
+        if is_for_tests(line) {
+            while lines.next_if(|line| line.starts_with('#')).is_some() {}
+            if let Some(module) = lines.next_if(|line| line.contains("mod "))
+                && !module.ends_with(';')
+            {
+                lines.find(|line| *line == "}");
+            }
+        } else if !line.trim_start().starts_with("//") {
+            code.push(line);
+        }
+    }
+    code.join("\n")
+}
+
+/// Returns true for the condition of an item that only tests have, as `#[cfg(all(loom, test))]`.
+fn is_for_tests(line: &str) -> bool {
+    let condition = line
+        .strip_prefix("#[cfg(")
+        .and_then(|rest| rest.strip_suffix(")]"));
+    let all = |condition: &str| {
+        condition.strip_prefix("all(").is_some_and(|parts| {
+            parts
+                .trim_end_matches(')')
+                .split(", ")
+                .any(|part| part == "test")
+        })
+    };
+    condition.is_some_and(|condition| {
+        condition == "test" || !condition.contains("not(all") && all(condition)
+    })
 }
 
 /// The rooms that `crate::…` and, in the binary, `wedjat::…` paths name.

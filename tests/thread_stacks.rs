@@ -111,11 +111,11 @@ fn roles(role: &str, folder: &Path) {
         }
         "of_c" => {
             let _monitor = install(folder);
-            function::<extern "C" fn(i32)>("c_begin")(0);
+            function::<extern "C" fn()>("c_begin")();
             function::<extern "C" fn()>("c_open")();
         }
         "of_c_before" => {
-            function::<extern "C" fn(i32)>("c_begin")(1);
+            function::<extern "C" fn()>("c_begin")();
             let _monitor = install(folder);
             function::<extern "C" fn()>("c_open")();
         }

@@ -184,7 +184,7 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             name: thread.name.as_deref(),
             main: thread.main,
             crashed: thread.crashed,
-            state: thread.state.as_deref(),
+            state: thread.state,
             syscall: thread.syscall.as_deref(),
             cpu: thread.cpu,
             registers: &registers,
@@ -214,7 +214,7 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
         let (chains, callers) = raw_chains(&sample.tasks);
         let view = SampleView {
             at: sample.at,
-            state: sample.state.as_deref(),
+            state: sample.state,
             count: sample.count,
             keep: sample.keep,
             frames: &raw(&sample.frames),
@@ -288,7 +288,7 @@ fn write(writer: &mut ReportWriter<'_, &mut Vec<u8>>, report: &Report) {
             unwind: capture.unwind,
             bytes: capture.bytes,
             samples: capture.samples,
-            cut: capture.cut.as_ref().map(|_| "budget"),
+            cut: capture.cut,
             unanswered: capture.unanswered,
         };
         writer.section(&view).expect(all_went);

@@ -7,7 +7,7 @@ use super::memory::{LiveMemory, Memory, StackCopies, StackCopy};
 use super::registers::{Arch, Registers};
 use super::stack::FrameBuffer;
 use super::table::{ImageTable, ImagesGuard};
-use super::tasks::{FoundTasks, Release};
+use super::tasks::{FoundChains, ReleasedThread};
 use super::unwind::{Unwinder, Walk};
 use crate::platform::clock::monotonic as now;
 use crate::platform::gauge::Blocked;
@@ -20,7 +20,7 @@ use crate::report::model::{Omitted, RawChains, RawFrame, WalkEnd};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CaptureLimits {
-    /// Bytes of stack that are copied at most; reserved at creation, and the first 256 KiB touched.
+    /// Bytes of stack that are copied at most; reserved at creation, and the first 64 KiB touched.
     pub stack: usize,
     /// Innermost frames that are kept if a stack has too many.
     pub innermost: usize,
@@ -60,10 +60,12 @@ pub struct Capturer {
     live: LiveMemory,
     registers: Registers,
     frames: FrameBuffer,
-    tasks: FoundTasks,
+    tasks: FoundChains,
     /// The thread whose frames were read last as it was blocked, and where they end, if they do not lead to its root.
     incomplete: Option<(Thread, WalkEnd)>,
-    stacks: KnownStacks,
+    /// The main thread's stack, which never moves. No other thread's is certain: its id may have been given to another
+    /// thread since, so those stacks are copied by checked reads.
+    main_stack: Range<u64>,
 }
 
 /// The result of a capture.
@@ -107,9 +109,9 @@ impl Capturer {
             live: LiveMemory::new(),
             registers: Registers::native([0; super::registers::COUNT]),
             frames: FrameBuffer::new(limits.innermost, limits.outermost),
-            tasks: FoundTasks::new(),
+            tasks: FoundChains::new(),
             incomplete: None,
-            stacks: KnownStacks::new(),
+            main_stack: memory::main_stack().unwrap_or(0..0),
         })
     }
 
@@ -155,7 +157,11 @@ impl Capturer {
         images: &ImagesGuard,
         renew: impl FnOnce(&[RawFrame]) -> Option<ImagesGuard>,
     ) -> Result<(Captured<'_>, Option<ImagesGuard>), StopError> {
-        let known = self.stacks.of(thread);
+        let known = if thread.is_main() {
+            self.main_stack.clone()
+        } else {
+            0..0
+        };
         let copied = self.stopper.stop(thread, known, &self.budget)?;
         let taken = CaptureEpoch::now(images.set());
         self.registers = Registers::native(*copied.registers);
@@ -169,8 +175,8 @@ impl Capturer {
         let mut walk = |frames: &mut FrameBuffer, images: &ImagesGuard| {
             let start = now();
             let mut walk = self.unwinder.walk(&self.registers, images.set(), copy);
-            let end = fill(frames, tasks, &mut walk, images, taken);
-            let release = Release {
+            let end = fill_frames(frames, tasks, &mut walk, images, taken);
+            let release = ReleasedThread {
                 at: copied.released_at,
                 copy: &mut copy,
             };
@@ -219,8 +225,8 @@ impl Capturer {
         let mut walk = self
             .unwinder
             .walk_known(&self.registers, 0, images.set(), &mut self.live);
-        let end = fill(&mut self.frames, &mut self.tasks, &mut walk, images, taken);
-        let lacked = walk.lacked();
+        let end = fill_frames(&mut self.frames, &mut self.tasks, &mut walk, images, taken);
+        let lacked = walk.lacked;
         self.tasks.read(&self.registers, images.set(), None);
         if thread.progress() != Some(before) {
             return None;
@@ -243,16 +249,14 @@ impl Capturer {
     /// Captures the calling thread: its first frame is the caller of this function. Signal-safe.
     #[inline(never)]
     pub fn capture_here(&mut self, images: &ImagesGuard) -> Captured<'_> {
-        let here = Registers::native(context::here());
+        let here = Registers::native(context::current_registers());
         self.live.forget();
         let mut walk = self.unwinder.walk(&here, images.set(), &mut self.live);
         // This function itself, then its caller.
         walk.next();
-        let caller = walk.next().map(|_| walk.registers());
-        match caller {
-            Some(caller) => self.walk_in_place(&caller, images, false),
-            None => self.walk_in_place(&here, images, true),
-        }
+        let caller = walk.next().map(|_| (walk.registers(), false));
+        let (registers, at_pc) = caller.unwrap_or((here, true));
+        self.walk_in_place(&registers, images, at_pc)
     }
 
     /// Unwinds in place from the registers that a signal handler was given, every read checked.
@@ -294,9 +298,9 @@ impl Capturer {
         &mut self,
         registers: &Registers,
         images: &ImagesGuard,
-        exact: bool,
+        at_pc: bool,
     ) -> Captured<'_> {
-        let (end, start) = self.walk_live(registers, images, exact);
+        let (end, start) = self.walk_live(registers, images, at_pc);
         self.captured_in_place(end, start)
     }
 
@@ -305,23 +309,24 @@ impl Capturer {
         &mut self,
         registers: &Registers,
         images: &ImagesGuard,
-        exact: bool,
+        at_pc: bool,
     ) -> (WalkEnd, u64) {
         let (start, taken) = (now(), CaptureEpoch::now(images.set()));
         self.registers = *registers;
         self.live.forget();
         let (set, live) = (images.set(), &mut self.live);
-        let mut walk = if exact {
+        let mut walk = if at_pc {
             self.unwinder.walk(registers, set, live)
         } else {
             self.unwinder.walk_from_call(registers, set, live)
         };
-        let end = fill(&mut self.frames, &mut self.tasks, &mut walk, images, taken);
+        let end = fill_frames(&mut self.frames, &mut self.tasks, &mut walk, images, taken);
         self.tasks.read(&self.registers, images.set(), None);
         (end, start)
     }
 
     /// The capture of a stack that was read in place, without a copy, since `start` (monotonic, nanoseconds).
+    #[inline(never)]
     fn captured_in_place(&self, end: WalkEnd, start: u64) -> Captured<'_> {
         Captured {
             registers: &self.registers,
@@ -338,9 +343,9 @@ impl Capturer {
 }
 
 /// Takes all frames of a walk but those of images that are gone, and gives why it ended. Signal-safe.
-fn fill<M: Memory>(
+fn fill_frames<M: Memory>(
     frames: &mut FrameBuffer,
-    tasks: &mut FoundTasks,
+    tasks: &mut FoundChains,
     walk: &mut Walk<'_, M>,
     images: &ImagesGuard,
     taken: CaptureEpoch,
@@ -349,7 +354,7 @@ fn fill<M: Memory>(
     let mut left = 0usize;
     frames.fill(std::iter::from_fn(|| {
         let next = walk.next();
-        if let Some(frame) = walk.take_async_frame() {
+        if let Some(frame) = walk.task.take() {
             tasks.add(left.saturating_sub(1), frame);
         }
         left = left.saturating_add(1);
@@ -359,7 +364,7 @@ fn fill<M: Memory>(
     if let Some(omitted) = frames.omitted() {
         tasks.without(omitted);
     }
-    let gone = without_gone(frames, images, taken);
+    let gone = drop_gone(frames, images, taken);
     (frames.frames_mut().iter_mut()).for_each(|frame| images.set().identify(frame, taken));
     tasks.truncate(frames.frames().len());
     gone.unwrap_or(end)
@@ -370,7 +375,7 @@ fn fill<M: Memory>(
 ///
 /// A thread that leaves a library which is then unloaded, all between its stop and this look, loses
 /// those frames too: they are left out rather than given wrongly.
-fn without_gone(
+fn drop_gone(
     frames: &mut FrameBuffer,
     images: &ImagesGuard,
     taken: CaptureEpoch,
@@ -387,31 +392,6 @@ fn without_gone(
         let is_gone = image.is_some_and(|image| image.is_gone());
         is_gone || !images.set().is_certain(frame, taken)
     })?;
-    frames.disown(gone);
+    frames.mark_unknown(gone);
     Some(WalkEnd::NoUnwindInfo)
-}
-
-/// Address ranges of threads' stacks, as far as they are certain.
-///
-/// The main thread's is: its stack never moves, and nothing else comes below it. No other thread's is: a thread's id
-/// may have been given to another one since, so those stacks are copied by checked reads.
-#[derive(Debug)]
-struct KnownStacks {
-    main: Range<u64>,
-}
-
-impl KnownStacks {
-    fn new() -> KnownStacks {
-        KnownStacks {
-            main: memory::main_stack().unwrap_or(0..0),
-        }
-    }
-
-    fn of(&self, thread: Thread) -> Range<u64> {
-        if thread.is_main() {
-            self.main.clone()
-        } else {
-            0..0
-        }
-    }
 }

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use gimli::{
     BaseAddresses, CallFrameInstruction, EhFrame, EhFrameOffset, Encoding, EndianSlice,
-    EvaluationStorage, LittleEndian, Piece, Reader, Register, RegisterRule, UnwindContext,
-    UnwindContextStorage, UnwindSection, UnwindTableRow, Value, Vendor,
+    FrameDescriptionEntry, LittleEndian, Register, RegisterRule, UnwindContext,
+    UnwindContextStorage, UnwindSection, UnwindTableRow, Vendor,
 };
 
-pub(crate) use self::evaluate::{Fault, RowOutcome, preserved};
+pub(crate) use self::evaluate::{RowError, RowOutcome, preserved};
 pub(crate) use self::facts::rule;
 #[cfg(target_os = "linux")]
 pub(crate) use self::index::eh_frame_of;
@@ -28,44 +28,40 @@ use super::rule::{RuleSource, RuleWord};
 use super::section::Section;
 
 type CfiSlice<'a> = EndianSlice<'a, LittleEndian>;
+type FdeEntry<'a> = FrameDescriptionEntry<CfiSlice<'a>>;
 
 /// Room for a row's rules without allocating: every general register of either architecture.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fixed;
+pub(crate) struct RuleStorage;
 
-impl UnwindContextStorage<usize> for Fixed {
+impl UnwindContextStorage<usize> for RuleStorage {
     type Rules = [(Register, RegisterRule<usize>); 40];
-    type Stack = [UnwindTableRow<usize, Fixed>; 6];
-}
-
-impl<R: Reader> EvaluationStorage<R> for Fixed {
-    type Stack = [Value; 32];
-    type ExpressionStack = [(R, R); 4];
-    type Result = [Piece<R>; 1];
+    type Stack = [UnwindTableRow<usize, RuleStorage>; 6];
 }
 
 /// The memory in which rows are built.
-pub(crate) type RowContext = UnwindContext<usize, Fixed>;
+pub(crate) type RowContext = UnwindContext<usize, RuleStorage>;
 
 /// An image's call frame information, indexed.
 #[derive(Debug)]
 pub(crate) struct Cfi {
-    section: Section,
+    /// `.eh_frame`, and what follows it.
+    pub(super) section: Section,
     bases: BaseAddresses,
     index: Index,
-    /// Length of the function of each plain entry, in bytes, perhaps with [`ONE_ROW`]; or [`UNKNOWN`] or [`ODD`].
+    /// Length of the function of each plain entry, in bytes, perhaps with [`ONE_ROW`]; or [`UNKNOWN`] or [`UNUSUAL`].
     plain: Box<[AtomicU32]>,
 }
 
 /// The length of an entry that was not examined yet, and of one that is not plain.
 const UNKNOWN: u32 = 0;
-const ODD: u32 = u32::MAX;
+const UNUSUAL: u32 = u32::MAX;
 /// Set in the length of an entry that has one row, unless its code is known to leave the stack pointer where it is.
 const ONE_ROW: u32 = 1 << 31;
 
 /// The row for an address.
 pub(crate) struct FoundRow<'c> {
-    pub(crate) row: &'c UnwindTableRow<usize, Fixed>,
+    pub(crate) row: &'c UnwindTableRow<usize, RuleStorage>,
     encoding: Encoding,
     /// True if the function is a signal trampoline.
     pub(crate) signal: bool,
@@ -92,11 +88,6 @@ impl Cfi {
             index,
             plain,
         })
-    }
-
-    /// `.eh_frame`, and what lies behind it.
-    pub(crate) fn section(&self) -> &Section {
-        &self.section
     }
 
     /// The rule that holds at an svma, and where it is from; `None` where no entry covers it.
@@ -126,22 +117,19 @@ impl Cfi {
         };
         let mut length = known.load(Ordering::Relaxed);
         if length == UNKNOWN {
-            length = self.look_at(place, arch).unwrap_or(ODD);
+            length = self.measure_plain(place, arch).unwrap_or(UNUSUAL);
             known.store(length, Ordering::Relaxed);
         }
         match length {
-            ODD => 0,
+            UNUSUAL => 0,
             length => u64::from(length & !ONE_ROW),
         }
     }
 
     #[cold]
-    fn look_at(&self, place: FdePlace, arch: Arch) -> Option<u32> {
+    fn measure_plain(&self, place: FdePlace, arch: Arch) -> Option<u32> {
         let section = self.eh_frame();
-        let offset = EhFrameOffset(place.offset);
-        let entry = section
-            .fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset)
-            .ok()?;
+        let entry = self.entry(&section, place.offset)?;
         // framehop sees the section at another place.
         let relative = entry.cie().fde_address_encoding();
         let relative = relative.is_some_and(|form| form.application() == gimli::DW_EH_PE_pcrel);
@@ -170,9 +158,7 @@ impl Cfi {
         context: &'c mut RowContext,
     ) -> Option<FoundRow<'c>> {
         let section = self.eh_frame();
-        let entry = section
-            .fde_from_offset(&self.bases, EhFrameOffset(offset), EhFrame::cie_from_offset)
-            .ok()?;
+        let entry = self.entry(&section, offset)?;
         if !entry.contains(svma) {
             return None;
         }
@@ -192,21 +178,22 @@ impl Cfi {
 
     /// Returns true if the rows of the entry for an svma, whose [rule](Cfi::rule) is known, are those of its code: it is
     /// plain and has several. Signal-safe.
-    pub(crate) fn follows_code(&self, svma: u64) -> bool {
-        let known = self.kept_of(svma).map(|kept| kept.load(Ordering::Relaxed));
+    pub(crate) fn has_exact_rows(&self, svma: u64) -> bool {
+        let known = self.state_of(svma).map(|kept| kept.load(Ordering::Relaxed));
         known.is_some_and(|known| known & ONE_ROW == 0)
     }
 
     /// Keeps in mind that the one row of the entry for an svma holds for all of its code. Signal-safe.
-    pub(crate) fn set_follows_code(&self, svma: u64) {
-        if let Some(kept) = self.kept_of(svma)
-            && kept.load(Ordering::Relaxed) != ODD
+    pub(crate) fn set_exact_rows(&self, svma: u64) {
+        if let Some(kept) = self.state_of(svma)
+            && kept.load(Ordering::Relaxed) != UNUSUAL
         {
             kept.fetch_and(!ONE_ROW, Ordering::Relaxed);
         }
     }
 
-    fn kept_of(&self, svma: u64) -> Option<&AtomicU32> {
+    /// What is known of the entry for an svma.
+    fn state_of(&self, svma: u64) -> Option<&AtomicU32> {
         let place = self.index.entry(svma, self.section.svma)?;
         self.plain.get(place.number)
     }
@@ -215,10 +202,7 @@ impl Cfi {
     pub(crate) fn of_one_row(&self, svma: u64) -> Option<Range<u64>> {
         let place = self.index.entry(svma, self.section.svma)?;
         let section = self.eh_frame();
-        let offset = EhFrameOffset(place.offset);
-        let entry = section
-            .fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset)
-            .ok()?;
+        let entry = self.entry(&section, place.offset)?;
         let mut code = entry.instructions(&section, &self.bases);
         while let Some(code) = code.next().ok()? {
             if matches!(code, CallFrameInstruction::AdvanceLoc { .. }) {
@@ -240,6 +224,14 @@ impl Cfi {
     /// Returns the first addresses (svma) of its functions, in order. Not signal-safe.
     pub(crate) fn starts(&self) -> Vec<u64> {
         self.index.starts()
+    }
+
+    /// The entry at an offset of the section.
+    #[inline(never)]
+    fn entry<'s>(&self, section: &EhFrame<CfiSlice<'s>>, offset: usize) -> Option<FdeEntry<'s>> {
+        let entry =
+            section.fde_from_offset(&self.bases, EhFrameOffset(offset), EhFrame::cie_from_offset);
+        entry.ok()
     }
 
     fn eh_frame(&self) -> EhFrame<CfiSlice<'_>> {

@@ -1,25 +1,14 @@
 //! Apple's compact unwind information: from an address to the rule by which its function is left.
 //!
-//! Source: mach-o/compact_unwind_encoding.h. What it holds is for a function's body alone: neither
-//! in its prologue nor in its epilogue, nor on early ways out (see [`super::flow`]).
+//! Source: mach-o/compact_unwind_encoding.h. It is valid in a function's body alone: neither in its
+//! prologue nor in its epilogue, nor at early returns (see [`super::flow`]).
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::engine::{Engine, Scratch};
 use super::registers::Arch;
-use super::rule::{Base, Rule, RuleSource};
+use super::rule::{Base, FrameRule, Rule, RuleSource, RuleWord};
 use super::section::Section;
-
-/// The section's information about one function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Compact {
-    /// In the body, this rule holds.
-    Body(Rule, RuleSource),
-    /// See `__eh_frame`.
-    Dwarf,
-    /// Nothing.
-    Nothing,
-}
 
 /// `UNWIND_SECTION_VERSION`, and the kinds of second-level pages.
 const VERSION: u32 = 1;
@@ -29,7 +18,8 @@ const COMPRESSED: u32 = 3;
 /// The section of an image, and what framehop knows of it.
 #[derive(Debug)]
 pub(crate) struct CompactTable {
-    section: Section,
+    /// `__unwind_info`.
+    pub(super) section: Section,
     image: u64,
     engine: Engine,
     /// State of each page: unknown until it is examined. Only for a sound page does framehop find the same entry and
@@ -62,12 +52,12 @@ struct SecondLevelPage {
 struct SectionWords<'s>(&'s [u8]);
 
 impl SectionWords<'_> {
-    fn word(self, at: usize) -> Option<u32> {
+    fn u32_at(self, at: usize) -> Option<u32> {
         let word = self.0.get(at..at.checked_add(4)?)?;
         Some(u32::from_le_bytes(word.try_into().ok()?))
     }
 
-    fn half(self, at: usize) -> Option<usize> {
+    fn u16_at(self, at: usize) -> Option<usize> {
         let half = self.0.get(at..at.checked_add(2)?)?;
         Some(usize::from(u16::from_le_bytes(half.try_into().ok()?)))
     }
@@ -75,10 +65,10 @@ impl SectionWords<'_> {
     /// The first-level index: where it stands, and how many entries it has, of which the last has where
     /// the functions end.
     fn index(self) -> Option<(usize, usize)> {
-        if self.word(0)? != VERSION {
+        if self.u32_at(0)? != VERSION {
             return None;
         }
-        Some((self.word(20)? as usize, self.word(24)? as usize))
+        Some((self.u32_at(20)? as usize, self.u32_at(24)? as usize))
     }
 
     fn page(self, number: usize) -> Option<SecondLevelPage> {
@@ -89,34 +79,34 @@ impl SectionWords<'_> {
         }
         Some(SecondLevelPage {
             number,
-            start: self.word(entry)?,
-            end: self.word(entry.checked_add(12)?)?,
-            at: self.word(entry.checked_add(4)?)? as usize,
+            start: self.u32_at(entry)?,
+            end: self.u32_at(entry.checked_add(12)?)?,
+            at: self.u32_at(entry.checked_add(4)?)? as usize,
         })
     }
 
     /// Count of the entries of a page.
     fn entries(self, page: SecondLevelPage) -> Option<usize> {
-        self.half(page.at.checked_add(6)?)
+        self.u16_at(page.at.checked_add(6)?)
     }
 
     /// An entry of a page: where its function begins, from the image's beginning, and its encoding.
     fn entry(self, page: SecondLevelPage, number: usize) -> Option<(u32, u32)> {
-        let entries = page.at.checked_add(self.half(page.at.checked_add(4)?)?)?;
-        match self.word(page.at)? {
+        let entries = page.at.checked_add(self.u16_at(page.at.checked_add(4)?)?)?;
+        match self.u32_at(page.at)? {
             REGULAR => {
                 let entry = entries.checked_add(number.checked_mul(8)?)?;
-                Some((self.word(entry)?, self.word(entry.checked_add(4)?)?))
+                Some((self.u32_at(entry)?, self.u32_at(entry.checked_add(4)?)?))
             }
             COMPRESSED => {
-                let (common, common_count) = (self.word(4)? as usize, self.word(8)? as usize);
-                let entry = self.word(entries.checked_add(number.checked_mul(4)?)?)?;
+                let (common, common_count) = (self.u32_at(4)? as usize, self.u32_at(8)? as usize);
+                let entry = self.u32_at(entries.checked_add(number.checked_mul(4)?)?)?;
                 let which = (entry >> 24) as usize;
                 let encoding = match which.checked_sub(common_count) {
-                    None => self.word(common.checked_add(which.checked_mul(4)?)?)?,
-                    Some(own) if own < self.half(page.at.checked_add(10)?)? => {
-                        let all = page.at.checked_add(self.half(page.at.checked_add(8)?)?)?;
-                        self.word(all.checked_add(own.checked_mul(4)?)?)?
+                    None => self.u32_at(common.checked_add(which.checked_mul(4)?)?)?,
+                    Some(own) if own < self.u16_at(page.at.checked_add(10)?)? => {
+                        let all = page.at.checked_add(self.u16_at(page.at.checked_add(8)?)?)?;
+                        self.u32_at(all.checked_add(own.checked_mul(4)?)?)?
                     }
                     Some(_) => return None,
                 };
@@ -186,53 +176,33 @@ impl CompactTable {
         }
     }
 
-    /// `__unwind_info`.
-    pub(crate) fn section(&self) -> &Section {
-        &self.section
-    }
-
-    /// Again with these instructions.
-    pub(crate) fn with_text(self, text: Option<&Section>) -> CompactTable {
-        CompactTable::new(self.section, self.image, text)
-    }
-
-    /// Finds the section's information about the function at an address (svma). Signal-safe.
-    pub(crate) fn find(&self, svma: u64, arch: Arch, scratch: &mut Scratch) -> Compact {
-        let offset = svma.checked_sub(self.image);
-        let offset = offset.and_then(|offset| u32::try_from(offset).ok());
+    /// The rule that holds in the body of the function at an address (svma), if the section has it. Signal-safe.
+    pub(crate) fn find(&self, svma: u64, arch: Arch, scratch: &mut Scratch) -> Option<RuleWord> {
+        let offset = u32::try_from(svma.checked_sub(self.image)?).ok()?;
         let words = SectionWords(&self.section.bytes);
-        let Some(CompactEntry { page, encoding }) = offset.and_then(|offset| words.find(offset))
-        else {
-            return Compact::Nothing;
-        };
+        let CompactEntry { page, encoding } = words.find(offset)?;
         let by_fp = match (arch, encoding >> 24 & 0x0f) {
-            (Arch::Arm64, 3) | (Arch::X86_64, 4) => return Compact::Dwarf,
             // UNWIND_ARM64_MODE_FRAME; UNWIND_X86_64_MODE_RBP_FRAME
             (Arch::Arm64, 4) | (Arch::X86_64, 1) => true,
             // UNWIND_ARM64_MODE_FRAMELESS: of a leaf, so that lr is its caller's still. framehop knows
             // that it makes no call, and goes by the frame pointer.
             (Arch::Arm64, 2) => {
                 let size = i64::from(encoding >> 12 & 0xfff) << 4;
-                let rule = Rule::frame(Base::Sp, size, None, None);
-                return rule.map_or(Compact::Nothing, |rule| {
-                    Compact::Body(rule, RuleSource::Row)
-                });
+                let rule = Rule::frame(Base::Sp, size, None, None)?;
+                return Some(RuleWord::new(rule, RuleSource::Row));
             }
             // UNWIND_X86_64_MODE_STACK_IMMD and _IND
             (Arch::X86_64, 2 | 3) => false,
-            _ => return Compact::Nothing,
+            // Nothing, or an entry of `__eh_frame`.
+            _ => return None,
         };
-        let rule = self
-            .is_sound(words, page)
-            .then(|| Some(self.engine.rule_of_call(svma, arch, scratch)?.rule()))
-            .flatten();
-        match rule {
-            // A rule by the frame pointer may also be framehop's answer for an entry that it does not know.
-            Some(rule @ Rule::Frame(frame)) if (frame.base == Base::Fp) == by_fp => {
-                Compact::Body(rule, RuleSource::Framehop)
-            }
-            _ => Compact::Nothing,
+        if !self.is_sound(words, page) {
+            return None;
         }
+        let rule = self.engine.rule_of_call(svma, arch, scratch)?;
+        // A rule by the frame pointer may also be framehop's answer for an entry that it does not know.
+        let is_own = |frame: FrameRule| (frame.base == Base::Fp) == by_fp;
+        rule.frame_rule().is_some_and(is_own).then_some(rule)
     }
 
     /// Each page is looked at once.

@@ -1,7 +1,7 @@
 //! Rules learned from framehop.
 //!
 //! framehop keeps the rules that it unwinds by to itself. It is made to leave a frame whose registers
-//! are marks, over a stack whose words are marks: what it reads, and what it puts where, is the rule.
+//! are sentinels, over a stack whose words are sentinels: what it reads, and what it puts where, is the rule.
 //! Where it knows none it goes by the frame pointer and does not say so; so it is only given addresses
 //! whose entry was looked at before: those that [`super::cfi`] and [`super::compact`] call plain. Of call
 //! frame information that look has found the entry, so that framehop is shown a search table of that one alone.
@@ -131,7 +131,7 @@ impl Engine {
             }
         };
         let Some(caller) = caller.ok()? else {
-            // On arm64 it also takes a saved frame pointer of 0 for that, which no mark is.
+            // On arm64 it also takes a saved frame pointer of 0 for that, which no sentinel is.
             return Some(RuleWord::new(Rule::Root, RuleSource::Framehop));
         };
         let return_address = match caller {

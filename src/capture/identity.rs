@@ -7,8 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::images::Images;
-use super::listing_history::ListingHistory;
+use super::images::{Images, ListingHistory};
 use super::loaded_image::LoadedImage;
 use crate::report::{Found, RawFrame};
 
@@ -37,7 +36,7 @@ impl CaptureEpoch {
     /// Signal-safe.
     pub fn now(images: &Images) -> CaptureEpoch {
         CaptureEpoch {
-            serials: images.history().serials,
+            serials: images.history.serials,
             started: LISTINGS.load(Ordering::SeqCst),
         }
     }
@@ -58,15 +57,19 @@ impl Images {
         list: Vec<ListedImage>,
         removed: u64,
     ) -> Option<Images> {
-        let before = self.history();
+        let before = &self.history;
         let known = |image: &Arc<LoadedImage>| {
             let is_it = |listed: &ListedImage| matches!(listed, ListedImage::Known(known) if Arc::ptr_eq(known, image));
             list.iter().any(is_it)
         };
         let left: Vec<_> = self.list().iter().filter(|image| !known(image)).collect();
         let is_unseen = removed.saturating_sub(before.removed) > left.len() as u64;
-        let is_sole =
-            |image: &LoadedImage| !is_unseen && !left.iter().any(|left| left.overlaps(image));
+        let is_sole = |image: &LoadedImage| {
+            !is_unseen
+                && !left
+                    .iter()
+                    .any(|left| left.contains(image.base) || image.contains(left.base))
+        };
         let mut serials = before.serials;
         let number = |listed| match listed {
             ListedImage::Known(image) => image,
@@ -84,11 +87,13 @@ impl Images {
         let mut gone = before.gone.clone();
         gone.extend(left.iter().map(|image| Arc::new(image.remembered())));
         gone.drain(..gone.len().saturating_sub(REMEMBERED));
-        Some(Images::from_shared(list).with_history(ListingHistory {
+        let mut next = Images::from_shared(list);
+        next.history = ListingHistory {
             removed,
             serials,
             gone,
-        }))
+        };
+        Some(next)
     }
 
     /// Replaces a frame's index in this set by what identifies its image in later sets too. Signal-safe.
@@ -122,18 +127,18 @@ impl Images {
             return self.by_serial(frame.image);
         };
         let next = started.wrapping_add(1);
-        self.listed()
+        self.all_images()
             .find(|image| image.first == next && image.contains(at))
     }
 
     /// The image of this serial number, also if it was unloaded since. Signal-safe.
     pub(super) fn by_serial(&self, serial: u32) -> Option<&LoadedImage> {
-        self.listed().find(|image| image.serial == serial)
+        self.all_images().find(|image| image.serial == serial)
     }
 
     /// The images of this set and the remembered ones. Signal-safe.
-    fn listed(&self) -> impl Iterator<Item = &LoadedImage> {
-        let all = self.list().iter().chain(&self.history().gone);
+    fn all_images(&self) -> impl Iterator<Item = &LoadedImage> {
+        let all = self.list().iter().chain(&self.history.gone);
         all.map(|image| &**image)
     }
 }
@@ -175,7 +180,7 @@ mod tests {
             found: Found::UnwindInfo,
             image: images.find(0x1800).unwrap_or(RawFrame::NO_IMAGE),
         };
-        let serials = images.history().serials;
+        let serials = images.history.serials;
         images.identify(&mut frame, CaptureEpoch { serials, started });
         frame
     }
@@ -186,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_frame_keeps_its_image_when_another_one_takes_the_place() {
-        let none = then(&Images::none(), 1, &["zero"], 7);
+        let none = then(&Images::empty(), 1, &["zero"], 7);
         let one = then(&none, 2, &["one"], 8);
         let in_one = captured(&one, 2);
         let two = then(&one, 3, &["two"], 9);
@@ -206,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_frame_in_no_known_image_gets_the_one_that_the_next_listing_has() {
-        let none = Images::none();
+        let none = Images::empty();
         let frame = captured(&none, 1);
         assert_eq!(name(&none, &frame), None);
         let one = then(&none, 2, &["one"], 0);
@@ -220,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_in_no_image_where_another_one_came_and_went_or_was_there() {
-        let none = Images::none();
+        let none = Images::empty();
         let one = then(&none, 2, &["one"], 0);
         let before_one = captured(&none, 1);
         assert_eq!(name(&then(&none, 2, &["one"], 1), &before_one), None);
@@ -232,7 +237,7 @@ mod tests {
 
     #[test]
     fn images_that_were_unloaded_are_forgotten_in_the_end() {
-        let mut images = then(&Images::none(), 1, &["0"], 0);
+        let mut images = then(&Images::empty(), 1, &["0"], 0);
         let first = captured(&images, 1);
         for load in 1..=REMEMBERED as u32 + 1 {
             assert_eq!(name(&images, &first), Some("0"), "{load}");

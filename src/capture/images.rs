@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::listing_history::ListingHistory;
 use super::loaded_image::LoadedImage;
 
 /// A set of images, found by address. Looking things up in it is signal-safe; making it is not.
@@ -23,7 +22,28 @@ pub struct Images {
     ranges: Vec<(u64, u64, u32)>,
     generation: u64,
     pointer_mask: u64,
-    history: ListingHistory,
+    /// The listings of this process up to this set.
+    pub(super) history: ListingHistory,
+}
+
+/// Counts up to a listing of this process, and the images that are not in it any more.
+#[derive(Debug)]
+pub(super) struct ListingHistory {
+    /// Number of images that the loader had removed.
+    pub removed: u64,
+    /// Serial numbers assigned.
+    pub serials: u32,
+    /// Images that were removed, oldest first.
+    pub gone: Vec<Arc<LoadedImage>>,
+}
+
+impl ListingHistory {
+    /// Without any listing.
+    pub const NONE: ListingHistory = ListingHistory {
+        removed: 0,
+        serials: 0,
+        gone: Vec::new(),
+    };
 }
 
 impl Images {
@@ -57,7 +77,7 @@ impl Images {
     }
 
     /// Without any image.
-    pub(crate) const fn none() -> Images {
+    pub(crate) const fn empty() -> Images {
         Images {
             list: Vec::new(),
             ranges: Vec::new(),
@@ -65,17 +85,6 @@ impl Images {
             pointer_mask: u64::MAX,
             history: ListingHistory::NONE,
         }
-    }
-
-    /// As the set of a listing of this process.
-    pub(super) fn with_history(mut self, history: ListingHistory) -> Images {
-        self.history = history;
-        self
-    }
-
-    /// The listings up to this set.
-    pub(super) fn history(&self) -> &ListingHistory {
-        &self.history
     }
 
     /// Returns all images, in the order in which they were passed.
@@ -103,6 +112,11 @@ impl Images {
     pub fn get(&self, index: u32) -> Option<&LoadedImage> {
         let image = self.list.get(index as usize)?;
         image.is_whole().then_some(image)
+    }
+
+    /// The image that contains an address (avma); `None` as for [`Images::get`]. Signal-safe.
+    pub(crate) fn at(&self, avma: u64) -> Option<&LoadedImage> {
+        self.get(self.find(avma)?)
     }
 
     /// The index of the executable.

@@ -5,8 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cfi::Cfi;
-use super::compact::{self, Compact};
-use super::engine::Scratch;
+use super::compact::CompactTable;
 use super::fingerprint::Fingerprint;
 use super::flow::{self, Code};
 use super::registers::Arch;
@@ -21,7 +20,7 @@ static CHECK_GENERATION: AtomicU64 = AtomicU64::new(1);
 
 /// From now on files are looked at anew, once each, before anything is read from them: a load from a
 /// file that was cut is a SIGBUS. Signal-safe.
-pub(super) fn look_anew() {
+pub(super) fn recheck_all() {
     CHECK_GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -58,7 +57,7 @@ pub struct LoadedImage {
     code_copies: Vec<(u64, CodeCopy)>,
     pub(super) entry: Option<u64>,
     pub(crate) cfi: Option<Cfi>,
-    compact: Option<compact::CompactTable>,
+    pub(super) compact: Option<CompactTable>,
     mach_o: bool,
     starts: FunctionStarts,
     /// Functions (svma) behind whose beginning others may begin, in order.
@@ -134,20 +133,16 @@ impl LoadedImage {
     }
 
     /// Returns true if another image, or none, lies at its addresses now. Signal-safe.
+    #[inline(never)]
     pub(crate) fn is_gone(&self) -> bool {
         // The executable stays.
         !self.main && self.fingerprint.is_some_and(|bytes| bytes.has_changed())
     }
 
-    /// Returns true if both have an address in common.
-    pub(super) fn overlaps(&self, other: &LoadedImage) -> bool {
-        self.contains(other.base) || other.contains(self.base)
-    }
-
     /// With sections that lie in a mapped file: if that file is cut, they are not there any more.
     pub(crate) fn with_mapped_sections(mut self) -> LoadedImage {
-        let cfi = self.cfi.iter().map(Cfi::section);
-        let compact = self.compact.iter().map(compact::CompactTable::section);
+        let cfi = self.cfi.iter().map(|cfi| &cfi.section);
+        let compact = self.compact.iter().map(|compact| &compact.section);
         let sections = self.text.iter().chain(cfi).chain(compact);
         let ends = sections.map(|section| section.bytes.as_ptr_range().end as u64);
         self.last_byte = ends.max().and_then(|end| end.checked_sub(1));
@@ -179,8 +174,6 @@ impl LoadedImage {
     /// With instructions: the unwinder uses them to check that a return address follows a call.
     pub fn with_text(mut self, text: Section) -> LoadedImage {
         self.text.push(text);
-        let text = self.text.first();
-        self.compact = self.compact.map(|compact| compact.with_text(text));
         self
     }
 
@@ -217,15 +210,13 @@ impl LoadedImage {
     /// With Apple's `__unwind_info`. Where both sections describe a function,
     /// [`LoadedImage::with_eh_frame`] decides.
     ///
+    /// Its instructions come first ([`LoadedImage::with_text`]): in some of them the size of a frame stands.
+    ///
     /// `__unwind_info` is true in the bodies of functions. Prologues and epilogues are read from the
     /// instructions: see [`LoadedImage::with_text`] and [`LoadedImage::with_function_starts`].
     pub fn with_unwind_info(mut self, unwind_info: Section) -> LoadedImage {
         let text = self.text.first();
-        self.compact = Some(compact::CompactTable::new(
-            unwind_info,
-            self.base_svma,
-            text,
-        ));
+        self.compact = Some(CompactTable::new(unwind_info, self.base_svma, text));
         self.mach_o = true;
         self
     }
@@ -301,21 +292,13 @@ impl LoadedImage {
         self.mach_o
     }
 
-    /// Finds the compact unwind information of an address (svma). Signal-safe.
-    pub(crate) fn compact(&self, svma: u64, arch: Arch, scratch: &mut Scratch) -> Compact {
-        match &self.compact {
-            Some(compact) => compact.find(svma, arch, scratch),
-            None => Compact::Nothing,
-        }
-    }
-
     /// The instructions of the function that an address (svma) lies in. Signal-safe.
     pub(crate) fn function(&self, svma: u64, arch: Arch) -> Option<Code<'_>> {
         let part = self
             .text
             .iter()
             .find(|part| part.at(svma, 1).is_some_and(|at| !at.is_empty()))?;
-        let around = self.starts.around(svma.checked_sub(self.base_svma)?);
+        let around = self.starts.function_at(svma.checked_sub(self.base_svma)?);
         let svma_at = |offset: u64| self.base_svma.wrapping_add(offset);
         let start = around
             .map_or(part.svma, |(start, _)| svma_at(start))
@@ -339,7 +322,7 @@ impl LoadedImage {
         const LABELS: usize = 64;
         let mut whole = code;
         for _ in 0..LABELS {
-            match self.with_before(whole) {
+            match self.with_preceding(whole) {
                 Some((before, both)) if flow::falls_in(before) => whole = both,
                 _ => break,
             }
@@ -348,7 +331,7 @@ impl LoadedImage {
     }
 
     /// The function before, and that together with this one. Signal-safe.
-    pub(crate) fn with_before<'t>(&'t self, code: Code<'t>) -> Option<(Code<'t>, Code<'t>)> {
+    pub(crate) fn with_preceding<'t>(&'t self, code: Code<'t>) -> Option<(Code<'t>, Code<'t>)> {
         let end = code.start.saturating_add(code.bytes.len() as u64);
         let before = self.function(code.start.checked_sub(1)?, code.arch)?;
         let length = end.saturating_sub(before.start) as usize;
@@ -383,13 +366,13 @@ impl LoadedImage {
     /// The entry point (svma), if an address (svma) lies in its own code: a few dozen bytes of
     /// assembly. What it calls is another function, also where that stands directly behind it. Signal-safe.
     pub(crate) fn entry_at(&self, svma: u64) -> Option<u64> {
-        const LONGEST: u64 = 80;
+        const MAX_GAP: u64 = 80;
         let entry = self.entry?;
-        svma.checked_sub(entry).filter(|past| *past < LONGEST)?;
+        svma.checked_sub(entry).filter(|past| *past < MAX_GAP)?;
         let part = self
             .text
             .iter()
-            .find_map(|part| part.at(entry, LONGEST as usize));
+            .find_map(|part| part.at(entry, MAX_GAP as usize));
         let bytes = part.unwrap_or_default();
         let code = Code::of(self.arch, entry, bytes);
         let mut others = flow::beginnings(code).take_while(|(at, _)| *at < svma);

@@ -63,7 +63,7 @@ impl<'a> StackCopy<'a> {
 }
 
 /// Distance behind the copy, in bytes, up to which an address still counts as the same stack.
-const SAME_STACK: u64 = 64 << 20;
+const MAX_STACK: u64 = 64 << 20;
 
 impl Memory for StackCopy<'_> {
     #[inline]
@@ -71,10 +71,10 @@ impl Memory for StackCopy<'_> {
         let offset = address.wrapping_sub(self.base);
         let word = usize::try_from(offset)
             .ok()
-            .and_then(|offset| self.bytes.get(offset..)?.first_chunk());
-        match word {
+            .and_then(|offset| self.bytes.get(offset..offset.checked_add(8)?));
+        match word.and_then(<[u8]>::first_chunk) {
             Some(word) => Ok(u64::from_le_bytes(*word)),
-            None if address >= self.base && offset < SAME_STACK => Err(Missing::Truncated),
+            None if address >= self.base && offset < MAX_STACK => Err(Missing::Truncated),
             None => Err(Missing::Unreadable),
         }
     }
@@ -129,7 +129,7 @@ impl LiveMemory {
         self.length = 0;
     }
 
-    fn kept(&self, address: u64) -> Option<u64> {
+    fn cached_word(&self, address: u64) -> Option<u64> {
         let offset = usize::try_from(address.checked_sub(self.base)?).ok()?;
         let kept = self.page.get(..self.length)?;
         let word = kept.get(offset..offset.checked_add(8)?)?;
@@ -140,13 +140,13 @@ impl LiveMemory {
 impl Memory for LiveMemory {
     /// Signal-safe.
     fn read(&mut self, address: u64) -> Result<u64, Missing> {
-        if let Some(word) = self.kept(address) {
+        if let Some(word) = self.cached_word(address) {
             return Ok(word);
         }
         // From the word to the end of its page, and some of the next one if it can be read.
         self.base = address;
         self.length = crate::platform::memory::read(address, &mut self.page[..]);
-        self.kept(address).ok_or(Missing::Unreadable)
+        self.cached_word(address).ok_or(Missing::Unreadable)
     }
 }
 

@@ -1,5 +1,5 @@
-//! The signal-safe core: a thread, to its registers and stack, to its frames.
-// Signal-safe code is in each of these modules: nothing in the room can panic.
+//! Signal-safe capture: from a stopped thread to its registers, a copy of its stack, and its frames.
+// Signal-safe code is in each of these modules: none may panic.
 #![cfg_attr(
     not(test),
     deny(
@@ -14,15 +14,12 @@
 mod capturer;
 mod cfi;
 mod compact;
-#[cfg(target_os = "linux")]
-mod elf_sections;
 mod engine;
 mod fingerprint;
 mod flow;
 mod identity;
 mod images;
 mod instructions;
-mod listing_history;
 #[cfg(target_os = "linux")]
 mod loaded_elf;
 mod loaded_image;

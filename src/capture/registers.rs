@@ -20,33 +20,29 @@ impl Arch {
 
     /// The number of the stack pointer in DWARF.
     pub(crate) const fn sp(self) -> usize {
-        match self {
-            Arch::X86_64 => 7,
-            Arch::Arm64 => 31,
-        }
+        self.select(7, 31)
     }
 
     /// The number of the frame pointer in DWARF.
     pub(crate) const fn fp(self) -> usize {
-        match self {
-            Arch::X86_64 => 6,
-            Arch::Arm64 => 29,
-        }
+        self.select(6, 29)
     }
 
     /// The column of the return address in DWARF: on arm64 the link register.
     pub(crate) const fn return_address(self) -> usize {
-        match self {
-            Arch::X86_64 => 16,
-            Arch::Arm64 => 30,
-        }
+        self.select(16, 30)
     }
 
     /// Index of the program counter in [`Registers`].
     pub(crate) const fn pc(self) -> usize {
+        self.select(16, 32)
+    }
+
+    /// One of two numbers.
+    pub(crate) const fn select(self, x86_64: usize, arm64: usize) -> usize {
         match self {
-            Arch::X86_64 => 16,
-            Arch::Arm64 => 32,
+            Arch::X86_64 => x86_64,
+            Arch::Arm64 => arm64,
         }
     }
 
@@ -59,11 +55,21 @@ impl Arch {
         }
     }
 
-    const fn names(self) -> &'static [(&'static str, usize)] {
+    const fn names(self) -> &'static [&'static str] {
         match self {
             Arch::X86_64 => &X86_64_NAMES,
             Arch::Arm64 => &ARM64_NAMES,
         }
+    }
+
+    /// The number in DWARF of the register whose name is at this index of the names.
+    fn dwarf_number(self, at: usize) -> usize {
+        // rax, rbx, rcx, rdx, rdi, rsi: crash reports have another order.
+        let first: &[usize] = match self {
+            Arch::X86_64 => &[0, 3, 2, 1, 5, 4],
+            Arch::Arm64 => &[],
+        };
+        first.get(at).copied().unwrap_or(at)
     }
 }
 
@@ -173,10 +179,8 @@ impl Registers {
 
     /// Every register with its name, in the order in which crash reports print them. Signal-safe.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        self.arch
-            .names()
-            .iter()
-            .map(|(name, number)| (*name, self.get(*number)))
+        let names = self.arch.names().iter().zip(0..);
+        names.map(|(name, at)| (*name, self.get(self.arch.dwarf_number(at))))
     }
 
     pub(crate) fn set_frame(&mut self, pc: u64, sp: u64, fp: u64) {
@@ -196,62 +200,15 @@ impl std::fmt::Debug for Registers {
     }
 }
 
-const X86_64_NAMES: [(&str, usize); 18] = [
-    ("rax", 0),
-    ("rbx", 3),
-    ("rcx", 2),
-    ("rdx", 1),
-    ("rdi", 5),
-    ("rsi", 4),
-    ("rbp", 6),
-    ("rsp", 7),
-    ("r8", 8),
-    ("r9", 9),
-    ("r10", 10),
-    ("r11", 11),
-    ("r12", 12),
-    ("r13", 13),
-    ("r14", 14),
-    ("r15", 15),
-    ("rip", 16),
-    ("rflags", 17),
+/// Names of the registers, in the order in which crash reports print them.
+const X86_64_NAMES: [&str; 18] = [
+    "rax", "rbx", "rcx", "rdx", "rdi", "rsi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13",
+    "r14", "r15", "rip", "rflags",
 ];
-
-const ARM64_NAMES: [(&str, usize); 34] = [
-    ("x0", 0),
-    ("x1", 1),
-    ("x2", 2),
-    ("x3", 3),
-    ("x4", 4),
-    ("x5", 5),
-    ("x6", 6),
-    ("x7", 7),
-    ("x8", 8),
-    ("x9", 9),
-    ("x10", 10),
-    ("x11", 11),
-    ("x12", 12),
-    ("x13", 13),
-    ("x14", 14),
-    ("x15", 15),
-    ("x16", 16),
-    ("x17", 17),
-    ("x18", 18),
-    ("x19", 19),
-    ("x20", 20),
-    ("x21", 21),
-    ("x22", 22),
-    ("x23", 23),
-    ("x24", 24),
-    ("x25", 25),
-    ("x26", 26),
-    ("x27", 27),
-    ("x28", 28),
-    ("fp", 29),
-    ("lr", 30),
-    ("sp", 31),
-    ("pc", 32),
-    ("cpsr", 33),
+const ARM64_NAMES: [&str; COUNT] = [
+    "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14",
+    "x15", "x16", "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27",
+    "x28", "fp", "lr", "sp", "pc", "cpsr",
 ];
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub(crate) enum Rule {
     /// A signal trampoline: the caller is what the signal interrupted.
     Signal,
     /// Needs its whole row, each time.
-    Full,
+    WholeRow,
     /// CFA = sp + `cfa` × 8; the return address is in a register that it was moved to, since a call
     /// has overwritten the link register; the caller's frame pointer as for a frame.
     LinkIn {
@@ -71,6 +71,14 @@ impl Rule {
         }
     }
 
+    /// The same with the return address in a register. Signal-safe.
+    pub(crate) fn linked_in(self, register: u8) -> Option<Rule> {
+        match self {
+            Rule::Frame(FrameRule { cfa, fp, .. }) => Some(Rule::LinkIn { register, cfa, fp }),
+            _ => None,
+        }
+    }
+
     /// In one word. Signal-safe.
     #[inline(always)]
     fn pack(self) -> u64 {
@@ -86,7 +94,7 @@ impl Rule {
             }
             Rule::Root => 2,
             Rule::Signal => 3,
-            Rule::Full => 4,
+            Rule::WholeRow => 4,
             Rule::Nothing => 5,
             Rule::RestoredContext => 6,
             // The same kind, with a register.
@@ -107,10 +115,10 @@ impl Rule {
         };
         let cfa = (word >> 16) as u16;
         match word & 7 {
-            base @ (0 | 1) => Rule::Frame(frame(base, cfa)),
+            _ if word & 6 == 0 => Rule::Frame(frame(word & 1, cfa)),
             2 => Rule::Root,
             3 => Rule::Signal,
-            4 => Rule::Full,
+            4 => Rule::WholeRow,
             6 => match ((word >> 32) as u8).checked_sub(1) {
                 Some(register) => Rule::LinkIn {
                     register,
@@ -148,8 +156,8 @@ pub enum RuleSource {
 /// The highest CFA of a guess, words.
 const GUESS_CFA: u16 = 0x7fff;
 
-/// Stands for "not saved" in a packed rule.
-const UNCHANGED: i16 = i16::MIN;
+/// Stands for "not saved" in a packed rule: nothing is saved at the CFA, which is the caller's.
+const UNCHANGED: i16 = 0;
 
 #[cfg(test)]
 mod tests {
@@ -160,6 +168,6 @@ mod tests {
         assert_eq!(Rule::frame(Base::Sp, 12, Some(-8), None), None);
         assert_eq!(Rule::frame(Base::Sp, -8, Some(-8), None), None);
         assert_eq!(Rule::frame(Base::Sp, 65536 * 8, Some(-8), None), None);
-        assert_eq!(Rule::frame(Base::Sp, 8, Some(-32768 * 8), None), None);
+        assert_eq!(Rule::frame(Base::Sp, 8, Some(0), None), None);
     }
 }

@@ -1,4 +1,4 @@
-//! A section of an image: its address in the file, and its bytes.
+//! A section of an image: its link-time address (svma), and its bytes.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -32,6 +32,7 @@ impl Bytes {
 impl Deref for Bytes {
     type Target = [u8];
 
+    #[inline(never)]
     fn deref(&self) -> &[u8] {
         (*self.owner)
             .as_ref()
@@ -62,7 +63,7 @@ impl std::fmt::Debug for Bytes {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Section {
-    /// Its address in the file.
+    /// Its link-time address.
     pub svma: u64,
     /// Its contents.
     pub bytes: Bytes,

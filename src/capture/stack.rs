@@ -53,7 +53,7 @@ impl FrameBuffer {
 
     /// The frame at this index belongs to no known image, and those behind it are not known.
     /// Signal-safe.
-    pub(crate) fn disown(&mut self, index: usize) {
+    pub(crate) fn mark_unknown(&mut self, index: usize) {
         let (innermost, room) = (self.innermost, self.frames.len());
         if let Some(frame) = self.frames.get_mut(index) {
             frame.image = RawFrame::NO_IMAGE;

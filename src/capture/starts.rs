@@ -8,26 +8,26 @@
 pub(crate) struct FunctionStarts {
     bytes: Vec<u8>,
     /// Offset of a function from the image's beginning, and of what follows it in `bytes`.
-    marks: Vec<(u64, usize)>,
+    checkpoints: Vec<(u64, usize)>,
 }
 
-/// Functions from one mark to the next.
-const EACH: usize = 32;
+/// Functions from one checkpoint to the next.
+const SPACING: usize = 32;
 
 impl FunctionStarts {
     /// Reads the table once; what stands behind a broken number is left out.
     pub(crate) fn new(bytes: &[u8]) -> FunctionStarts {
         let mut starts = FunctionStarts {
             bytes: bytes.to_vec(),
-            marks: Vec::new(),
+            checkpoints: Vec::new(),
         };
         let mut function = 0u64;
         let mut at = 0;
         let mut count = 0usize;
         while let Some(distance) = uleb(bytes, &mut at).filter(|distance| *distance != 0) {
             function = function.wrapping_add(distance);
-            if count.is_multiple_of(EACH) {
-                starts.marks.push((function, at));
+            if count.is_multiple_of(SPACING) {
+                starts.checkpoints.push((function, at));
             }
             count = count.wrapping_add(1);
         }
@@ -53,13 +53,13 @@ impl FunctionStarts {
 
     /// Returns true if it has no starts.
     pub(crate) fn is_empty(&self) -> bool {
-        self.marks.is_empty()
+        self.checkpoints.is_empty()
     }
 
     /// The last function at or before an offset, and the one behind it. Signal-safe.
-    pub(crate) fn around(&self, offset: u64) -> Option<(u64, Option<u64>)> {
-        let after = self.marks.partition_point(|mark| mark.0 <= offset);
-        let (mut function, mut at) = *self.marks.get(after.checked_sub(1)?)?;
+    pub(crate) fn function_at(&self, offset: u64) -> Option<(u64, Option<u64>)> {
+        let after = self.checkpoints.partition_point(|point| point.0 <= offset);
+        let (mut function, mut at) = *self.checkpoints.get(after.checked_sub(1)?)?;
         loop {
             let next = uleb(&self.bytes, &mut at).filter(|distance| *distance != 0);
             let next = next.map(|distance| function.wrapping_add(distance));
@@ -106,15 +106,15 @@ mod tests {
         assert_eq!(FunctionStarts::of(all.iter().copied()).bytes, bytes);
         bytes.extend([0, 0, 0]);
         let starts = FunctionStarts::new(&bytes);
-        assert_eq!(starts.around(all[0] - 1), None);
+        assert_eq!(starts.function_at(all[0] - 1), None);
         for (at, start) in all.iter().enumerate() {
             let next = all.get(at + 1).copied();
-            assert_eq!(starts.around(*start), Some((*start, next)));
+            assert_eq!(starts.function_at(*start), Some((*start, next)));
             assert_eq!(
-                starts.around(next.unwrap_or(*start + 9) - 1),
+                starts.function_at(next.unwrap_or(*start + 9) - 1),
                 Some((*start, next))
             );
         }
-        assert_eq!(FunctionStarts::new(&[0xff; 40]).around(5), None);
+        assert_eq!(FunctionStarts::new(&[0xff; 40]).function_at(5), None);
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use super::identity::{ListedImage, begin_listing};
 use super::images::Images;
 #[cfg(target_os = "linux")]
-use super::loaded_elf::loaded;
+use super::loaded_elf::image_of;
 use super::loaded_image::LoadedImage;
 #[cfg(target_vendor = "apple")]
 use super::section::{Bytes, Section};
@@ -28,7 +28,7 @@ pub struct ImageTable;
 
 /// Null before the first [`ImageTable::refresh`].
 static CURRENT: AtomicPtr<Images> = AtomicPtr::new(std::ptr::null_mut());
-static NONE: Images = Images::none();
+static NONE: Images = Images::empty();
 static EPOCHS: Epochs = Epochs {
     epoch: AtomicUsize::new(0),
     readers: [AtomicUsize::new(0), AtomicUsize::new(0)],
@@ -89,7 +89,7 @@ impl ImageTable {
             if let Some(held) = held(base, &facts.id) {
                 return ListedImage::Known(held);
             }
-            let image = loaded(facts);
+            let image = image_of(facts);
             match before.set().same_as(&image) {
                 Some(known) => ListedImage::Known(known.clone()),
                 None => ListedImage::New(Box::new(image)),
@@ -212,7 +212,7 @@ impl Drop for ImagesGuard {
 
 /// From what dyld has mapped: `__TEXT` in place, which its owner keeps loaded.
 #[cfg(target_vendor = "apple")]
-fn loaded(facts: ImageInfo) -> LoadedImage {
+fn image_of(facts: ImageInfo) -> LoadedImage {
     let text = facts
         .text
         .map(|text| Section::new(text.svma, Bytes::new(text.bytes)));
@@ -347,7 +347,7 @@ mod tests {
     fn the_kernel_enters_the_executable_and_its_interpreter_alone() {
         let mut entries = Vec::new();
         for facts in crate::platform::images::list(&mut |_, _| false).images {
-            let image = loaded(facts);
+            let image = image_of(facts);
             if let Some(entry) = image.entry {
                 entries.push((image.main, image.avma(entry)));
             }

@@ -11,24 +11,24 @@ mod restore;
 mod resume;
 mod return_in_register;
 mod row;
-mod rules;
+mod rule_lookup;
 mod state;
 
 use std::ops::Range;
 
-use extended::Left;
-use guess::ByCode;
+use extended::LeftFrame;
+use guess::CodeOutcome;
 use state::WalkState;
 
-use super::cfi::{Fault, RowContext};
+use super::cfi::{RowContext, RowError};
 use super::engine::Scratch;
 use super::flow::Follower;
 use super::images::Images;
-use super::loaded_image::look_anew;
+use super::loaded_image::{LoadedImage, recheck_all};
 use super::memory::{Memory, Missing};
 use super::registers::{Arch, Registers};
 use super::rule::{Base, KnownRule, Rule, RuleCache, RuleSource, RuleWord};
-use super::tasks::{AsyncFrame, without_mark};
+use super::tasks::{AsyncFrame, plain_fp};
 use crate::report::model::{Found, RawFrame, WalkEnd};
 
 /// Most frames of a walk: a stack of 8 MiB has no more.
@@ -82,74 +82,73 @@ impl Unwinder {
     /// Begins a walk at the given registers. Signal-safe.
     pub fn walk<'a, M: Memory>(
         &'a mut self,
-        registers: &Registers,
+        registers: &'a Registers,
         images: &'a Images,
         memory: M,
     ) -> Walk<'a, M> {
-        self.walk_from(WalkState::new(registers, true), images, memory)
+        self.walk_from((registers, true), images, memory)
     }
 
     /// Begins a walk at a frame that has made a call: pc is where that call returns to.
     /// Signal-safe.
     pub fn walk_from_call<'a, M: Memory>(
         &'a mut self,
-        registers: &Registers,
+        registers: &'a Registers,
         images: &'a Images,
         memory: M,
     ) -> Walk<'a, M> {
-        self.walk_from(WalkState::new(registers, false), images, memory)
+        self.walk_from((registers, false), images, memory)
     }
 
     /// As [`Unwinder::walk`], where of the registers only pc, sp and those of the bits in `known` are
     /// known: each step is by a whole row. Where that needs another register, the CFA is counted from the stack pointer
     /// by the function's own instructions (x86_64); a frame that this does not make certain is a guess, and
-    /// [`Walk::lacked`] is true from then on. Signal-safe.
+    /// `Walk::lacked` is true from then on. Signal-safe.
     #[doc(hidden)]
     pub fn walk_known<'a, M: Memory>(
         &'a mut self,
-        registers: &Registers,
+        registers: &'a Registers,
         known: u64,
         images: &'a Images,
         memory: M,
     ) -> Walk<'a, M> {
         let arch = registers.arch();
-        let mut start = WalkState::new(registers, true);
-        start.known = known | 1 << arch.sp() | 1 << arch.pc();
-        let mut walk = self.walk_from(start, images, memory);
+        let mut walk = self.walk_from((registers, true), images, memory);
+        walk.state.known = known | 1 << arch.sp() | 1 << arch.pc();
         walk.rule_kind = RuleKind::Full;
         walk
     }
 
     fn walk_from<'a, M: Memory>(
         &'a mut self,
-        start: WalkState,
+        (registers, at_pc): (&'a Registers, bool),
         images: &'a Images,
         memory: M,
     ) -> Walk<'a, M> {
         self.cache.use_generation(images.generation());
-        look_anew();
+        recheck_all();
         Walk {
             unwinder: self,
             images,
             memory,
-            arch: start.registers.arch(),
-            pointer_mask: match start.registers.arch() {
+            arch: registers.arch(),
+            pointer_mask: match registers.arch() {
                 Arch::X86_64 => u64::MAX,
                 Arch::Arm64 => images.strip(u64::MAX),
             },
             here: KnownRule::new(RuleWord::new(Rule::Nothing, RuleSource::Guess), None),
-            near: (0..0, None),
-            initial: start.registers,
-            exact: start.exact,
-            state: start,
+            last_image: (0..0, None),
+            initial: registers,
+            at_pc,
+            state: WalkState::new(registers, at_pc),
             rule_kind: RuleKind::Short,
-            again: 0,
-            behind: 0,
+            restarts: 0,
+            to_replay: 0,
             lacked: false,
             links: 0,
-            budget: frame_layout::BUDGET,
-            given: 0,
-            quick_until: 0,
+            budget: frame_layout::MAX_INSTRUCTIONS,
+            yielded: 0,
+            short_budget: 0,
             task: None,
             ended: None,
         }
@@ -164,35 +163,36 @@ pub struct Walk<'a, M: ?Sized> {
     arch: Arch,
     /// Bits of a return address that are not pointer authentication's.
     pointer_mask: u64,
-    initial: Registers,
-    exact: bool,
+    initial: &'a Registers,
+    at_pc: bool,
     state: WalkState,
     /// The rule and the image of the frame that was given last.
     here: KnownRule,
     /// The image that was looked for last, and addresses that are all in it.
-    near: (Range<u64>, Option<u32>),
+    last_image: (Range<u64>, Option<u32>),
     rule_kind: RuleKind,
     /// Count of restarts to follow every register.
-    again: u32,
+    restarts: u32,
     /// Count of frames still to leave until the walk is back at the place of its restart.
-    behind: u32,
+    to_replay: u32,
     /// True if a register's value was not known, and nothing else made the frame certain.
-    lacked: bool,
+    pub(crate) lacked: bool,
     /// Bits of the registers by which frames were left whose return address was in one.
     links: u32,
     /// Count of instructions that may still be examined.
     budget: u32,
-    given: u32,
-    /// Count of frames given up to which a short rule is all that a frame needs; 0 if nothing is known of the next one.
-    quick_until: u32,
+    /// Count of the frames that were given, and of those of `short_budget`.
+    yielded: u32,
+    /// Count of the frames to come, at most, for which a short rule is enough; 0 if the next one may need more.
+    short_budget: u32,
     /// The frame before the one that was given last, if it is of an async function.
-    task: Option<AsyncFrame>,
+    pub(super) task: Option<AsyncFrame>,
     ended: Option<WalkEnd>,
     /// The last field: what is not on the usual way takes it as [`dyn Memory`](Memory), and is compiled once.
     memory: M,
 }
 
-/// The kind of rule by which frames are left that have a short one.
+/// How frames are left that have a short rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RuleKind {
     /// The short rule: of the registers that calls preserve only the frame pointer is followed.
@@ -208,13 +208,20 @@ impl<M: Memory> Iterator for Walk<'_, M> {
 
     #[inline]
     fn next(&mut self) -> Option<RawFrame> {
-        if self.given < self.quick_until
+        if self.short_budget > 0
             && let Some(frame) = self.leave_quickly()
         {
             return Some(frame);
         }
         let walk: &mut Walk<'_, dyn Memory + '_> = self;
-        walk.next_of_any()
+        walk.next_frame()
+    }
+}
+
+impl<'a> Walk<'a, dyn Memory + '_> {
+    /// The image of the frame that the state stands at, if its sections can be read.
+    fn image(&self) -> Option<&'a LoadedImage> {
+        self.images.get(self.here.image()?)
     }
 }
 
@@ -224,23 +231,12 @@ impl<M: ?Sized> Walk<'_, M> {
         self.ended
     }
 
-    /// Returns true if a rule needed a register that was not known from the start, and nothing else made up for it.
-    pub(crate) fn lacked(&self) -> bool {
-        self.lacked
-    }
-
     /// Returns the source of the rule that led from the last returned frame to its caller; `None` before the first frame.
     pub fn rule_source(&self) -> Option<RuleSource> {
-        (self.given > 0).then(|| match self.here.word.source() {
+        (self.yielded > 0).then(|| match self.here.word.source() {
             RuleSource::Framehop if self.takes_row() => RuleSource::Row,
             source => source,
         })
-    }
-
-    /// Takes the place of the async context of the frame before the one that was given last; `None` if that frame is no
-    /// async function's.
-    pub(crate) fn take_async_frame(&mut self) -> Option<AsyncFrame> {
-        self.task.take()
     }
 
     /// Returns the registers of the frame that was returned last, as far as they are known.
@@ -275,53 +271,54 @@ impl<M: ?Sized> Walk<'_, M> {
 impl Walk<'_, dyn Memory + '_> {
     /// As [`Iterator::next`], whatever the frame is.
     #[inline(never)]
-    fn next_of_any(&mut self) -> Option<RawFrame> {
-        self.quick_until = 0;
+    fn next_frame(&mut self) -> Option<RawFrame> {
+        self.yielded = self.yielded.saturating_sub(self.short_budget);
+        self.short_budget = 0;
         if self.ended.is_some() {
             return None;
         }
         self.task = None;
-        if self.given > 0
+        if self.yielded > 0
             && let Err(end) = self.step()
         {
             self.ended = Some(end);
             return None;
         }
-        if self.given >= MAX_FRAMES {
+        if self.yielded >= MAX_FRAMES {
             self.ended = Some(WalkEnd::Limit);
             return None;
         }
-        self.given = self.given.saturating_add(1);
-        self.here = self.rule_here();
-        if self.given > 1
-            && (self.given == 2 || self.here.word.frame_rule().is_none())
+        self.yielded = self.yielded.saturating_add(1);
+        self.look_up_rule();
+        if self.yielded > 1
+            && (self.yielded == 2 || self.here.word.frame_rule().is_none())
             && self.state.found == Found::UnwindInfo
             && !self.is_in_code()
         {
             self.lower_confidence();
         }
-        let is_usual = self.state.found == Found::UnwindInfo && self.state.known == self.three();
-        if is_usual && self.rule_kind == RuleKind::Short && !self.state.exact {
-            self.quick_until = MAX_FRAMES;
+        let is_sure = self.state.found == Found::UnwindInfo && self.state.known == self.pc_sp_fp();
+        if is_sure && self.rule_kind == RuleKind::Short && !self.state.at_pc {
+            self.short_budget = MAX_FRAMES.saturating_sub(self.yielded);
+            self.yielded = MAX_FRAMES;
         }
         Some(self.frame())
     }
 
     /// Leaves the frame that the state stands at, by the rule that holds there.
-    #[inline]
+    #[inline(always)]
     fn step(&mut self) -> Result<(), WalkEnd> {
-        let left = Left {
+        let left = LeftFrame {
             sp: self.state.sp,
             fp: self.state.fp,
-            exact: self.state.exact,
-            has_set_mark: self.here.word.has_set_mark(),
+            at_pc: self.state.at_pc,
         };
         match self.here.word.frame_rule() {
             Some(usual) if self.rule_kind == RuleKind::Short => self.leave_by_frame(usual)?,
             _ => self.leave_otherwise()?,
         }
-        if without_mark(self.state.fp).is_some() {
-            self.take_off_mark(left);
+        if plain_fp(self.state.fp).is_some() {
+            self.clear_extended_bit(left);
         }
         Ok(())
     }
@@ -329,42 +326,41 @@ impl Walk<'_, dyn Memory + '_> {
     #[cold]
     #[inline(never)]
     fn leave_otherwise(&mut self) -> Result<(), WalkEnd> {
-        let image = self.here.image();
         match self.here.word.rule() {
-            Rule::Frame(usual) if !self.takes_row() || self.is_without_row(image) => {
+            Rule::Frame(usual) if !self.takes_row() || self.differs_from_row() => {
                 self.leave_by_frame(usual)?;
                 self.state.uncertain &= match usual.fp {
                     Some(_) => 0,
                     None => 1 << self.arch.fp(),
                 };
             }
-            Rule::Frame(_) | Rule::Full => match self.leave_by_row(image) {
-                Err(Fault::UnknownRegister) if self.rule_kind != RuleKind::Full => {
-                    self.again_in_full()?
+            Rule::Frame(_) | Rule::WholeRow => match self.leave_by_row() {
+                Err(RowError::UnknownRegister) if self.rule_kind != RuleKind::Full => {
+                    self.restart_in_full()?
                 }
-                Err(Fault::UnknownRegister) => self.lack()?,
-                Err(Fault::Bad) => return Err(WalkEnd::NoUnwindInfo),
-                Err(Fault::Missing(missing)) => return Err(end_of(missing)),
+                Err(RowError::UnknownRegister) => self.end_unknown()?,
+                Err(RowError::Bad) => return Err(WalkEnd::NoUnwindInfo),
+                Err(RowError::Missing(missing)) => return Err(end_of(missing)),
                 Ok(Some(end)) => return Err(end),
                 Ok(None) => {}
             },
-            Rule::Guess(_) if self.is_left_by_code(image)? => {}
+            Rule::Guess(_) if self.steps_by_code()? => {}
             Rule::Guess(usual) => {
                 self.leave_by_frame(usual).map_err(end_of_guess)?;
                 self.state.found = match usual.base {
-                    Base::Sp => Found::LinkRegister,
+                    Base::Sp => Found::LeafReturnAddress,
                     Base::Fp => Found::FramePointer,
                 };
                 // It may not be the caller's either.
                 self.state.known &= !(1 << self.arch.fp());
             }
             Rule::Root => return Err(WalkEnd::Root),
-            Rule::Signal => self.leave_handler(image)?,
-            Rule::LinkIn { register, cfa, fp } => self.leave_by_link(image, register, cfa, fp)?,
-            Rule::RestoredContext => self.leave_by_jump_target(image)?,
-            Rule::Nothing => self.leave_by_guess(image)?,
+            Rule::Signal => self.leave_handler()?,
+            Rule::LinkIn { register, cfa, fp } => self.leave_by_link(register, cfa, fp)?,
+            Rule::RestoredContext => self.leave_by_jump_target()?,
+            Rule::Nothing => self.leave_by_guess()?,
         }
-        self.settle();
+        self.return_to_short_rules();
         Ok(())
     }
 
@@ -383,24 +379,24 @@ impl Walk<'_, dyn Memory + '_> {
     /// its own instructions lead to its caller. Neither is certain.
     #[cold]
     fn lower_confidence(&mut self) {
-        if self.given == 2 && self.exact && self.rule_kind == RuleKind::Short {
-            let before = std::mem::replace(&mut self.state, WalkState::new(&self.initial, true));
-            if self.leave_by_code() != Ok(ByCode::Left) {
+        if self.yielded == 2 && self.at_pc && self.rule_kind == RuleKind::Short {
+            let before = std::mem::replace(&mut self.state, WalkState::new(self.initial, true));
+            if self.leave_by_code() != Ok(CodeOutcome::Left) {
                 self.state = before;
             }
-            self.here = self.rule_here();
+            self.look_up_rule();
         }
         if self.state.found == Found::UnwindInfo {
-            self.state.found = Found::LinkRegister;
+            self.state.found = Found::LeafReturnAddress;
         }
     }
 
-    fn lack(&mut self) -> Result<(), WalkEnd> {
+    fn end_unknown(&mut self) -> Result<(), WalkEnd> {
         self.lacked = true;
         Err(WalkEnd::NoUnwindInfo)
     }
 
-    fn knows(&self, register: usize) -> bool {
+    fn is_known(&self, register: usize) -> bool {
         self.state.known & (1 << register) != 0
     }
 }

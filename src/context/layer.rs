@@ -94,16 +94,16 @@ impl Visit for EventText {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         // A field that does not fit is cut.
         let _ = match field.name() {
-            "message" => write!(Limited(&mut self.message), " {value:?}"),
-            name => write!(Limited(&mut self.fields), " {name}={value:?}"),
+            "message" => write!(BoundedText(&mut self.message), " {value:?}"),
+            name => write!(BoundedText(&mut self.fields), " {name}={value:?}"),
         };
     }
 }
 
 /// A text that grows until it holds more than a breadcrumb can.
-struct Limited<'a>(&'a mut String);
+struct BoundedText<'a>(&'a mut String);
 
-impl Write for Limited<'_> {
+impl Write for BoundedText<'_> {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         if self.0.len() > TEXT {
             return Err(fmt::Error);

@@ -36,7 +36,7 @@ pub const KEYS: usize = 64;
 /// Breadcrumbs that are kept; the oldest make room.
 pub const BREADCRUMBS: usize = 64;
 /// Gauges at most.
-pub const GAUGES: usize = 64;
+pub const VITALS: usize = 64;
 /// Timed marks that are kept; the oldest make room.
 pub const MARKS: usize = 64;
 /// Bytes of a name or key; longer ones are cut at a character.
@@ -45,8 +45,8 @@ pub const NAME: usize = 64;
 pub const TEXT: usize = 240;
 
 /// Words of a record with a text, and of one with two numbers.
-const LONG: usize = 2 + (NAME + TEXT) / 8;
-const SHORT: usize = 3 + NAME / 8;
+const LINE: usize = 2 + (NAME + TEXT) / 8;
+const PAIR: usize = 3 + NAME / 8;
 
 /// State that the app records about itself, for the next report: see [`Monitor::context`](crate::Monitor::context). All
 /// methods take `&self`, may be called from any thread, never wait for another and never allocate.
@@ -62,10 +62,10 @@ const SHORT: usize = 3 + NAME / 8;
 /// # }
 /// ```
 pub struct Context {
-    keys: Slots<KEYS, LONG>,
-    gauges: Slots<GAUGES, SHORT>,
-    breadcrumbs: [Cell<LONG>; BREADCRUMBS],
-    marks: [Cell<SHORT>; MARKS],
+    keys: Slots<KEYS, LINE>,
+    gauges: Slots<VITALS, PAIR>,
+    breadcrumbs: [Cell<LINE>; BREADCRUMBS],
+    marks: [Cell<PAIR>; MARKS],
     next_breadcrumb: AtomicU64,
     next_mark: AtomicU64,
     dropped: AtomicU64,
@@ -91,21 +91,21 @@ impl Context {
     /// keys, or another thread wrote this one at the same instant.
     pub fn set<'a>(&self, key: &str, value: impl Into<ValueView<'a>>) -> bool {
         let value = value.into();
-        let write = |words: &mut [u64; LONG]| Record(words).set_value(key, value);
-        self.counted(self.keys.put(hash(key), write))
+        let write = |words: &mut [u64; LINE]| Record(words).set_value(key, value);
+        self.count_dropped(self.keys.put(hash(key), write))
     }
 
     /// Removes a key, which makes room for another one. Returns false if another thread wrote this key at the same
     /// instant, so that it may still be set.
     pub fn remove(&self, key: &str) -> bool {
-        self.counted(self.keys.remove(hash(key)))
+        self.count_dropped(self.keys.remove(hash(key)))
     }
 
     /// Sets a gauge: a number by name, such as the length of a queue. Returns false if the write was dropped, as
     /// [`Context::set`] does.
     pub fn gauge(&self, name: &str, value: f64) -> bool {
-        let write = |words: &mut [u64; SHORT]| Record(words).set_number(name, value.to_bits(), 0);
-        self.counted(self.gauges.put(hash(name), write))
+        let write = |words: &mut [u64; PAIR]| Record(words).set_pair(name, value.to_bits(), 0);
+        self.count_dropped(self.gauges.put(hash(name), write))
     }
 
     /// Leaves a breadcrumb: one line about what just happened, with the time.
@@ -129,7 +129,7 @@ impl Context {
             start,
         };
         self.update(mark.cell(), |words| {
-            Record(words).set_number(name, start, open(ticket));
+            Record(words).set_pair(name, start, open(ticket));
         });
         mark
     }
@@ -146,14 +146,14 @@ impl Context {
     }
 
     fn update<const N: usize>(&self, cell: &Cell<N>, write: impl FnOnce(&mut [u64; N])) {
-        self.counted(cell.update(|words| {
+        self.count_dropped(cell.update(|words| {
             write(words);
             true
         }));
     }
 
     /// Counts what was not done.
-    fn counted(&self, is_done: bool) -> bool {
+    fn count_dropped(&self, is_done: bool) -> bool {
         if !is_done {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -179,7 +179,7 @@ pub struct Mark<'a> {
 }
 
 impl Mark<'_> {
-    fn cell(&self) -> &Cell<SHORT> {
+    fn cell(&self) -> &Cell<PAIR> {
         let [first, ..] = &self.context.marks;
         let cell = self.context.marks.get(self.ticket as usize % MARKS);
         cell.unwrap_or(first)

@@ -15,14 +15,14 @@ mod kind {
     pub const TEXT: u64 = 6;
     pub const BYTES: u64 = 7;
     pub const LINE: u64 = 8;
-    pub const NUMBER: u64 = 9;
+    pub const PAIR: u64 = 9;
 }
 
 /// Words that are written as a record.
 ///
 /// Word 0: kind (8 bits), length of the name (8), length of the text (16). Word 1: a number. Then
 /// the name's bytes and the text's, each from a word on. A `LINE` has its ticket in the place of the
-/// name. A `NUMBER` has a second number in the very last word, and a name that ends before it.
+/// name. A `PAIR` has a second number in the very last word, and a name that ends before it.
 pub(super) struct Record<'a, const N: usize>(pub &'a mut [u64; N]);
 
 impl<const N: usize> Record<'_, N> {
@@ -48,8 +48,8 @@ impl<const N: usize> Record<'_, N> {
         );
     }
 
-    pub fn set_number(mut self, name: &str, number: u64, second: u64) {
-        self.put(kind::NUMBER, number, cut(name, NAME).as_bytes(), &[]);
+    pub fn set_pair(mut self, name: &str, number: u64, second: u64) {
+        self.put(kind::PAIR, number, cut(name, NAME).as_bytes(), &[]);
         if let Some(last) = self.0.last_mut() {
             *last = second;
         }

@@ -2,7 +2,7 @@
 
 use super::cell::Cell;
 use super::record::Read;
-use super::{BREADCRUMBS, Context, GAUGES, KEYS, MARKS};
+use super::{BREADCRUMBS, Context, KEYS, MARKS, VITALS};
 use std::time::Duration;
 
 use crate::report::{AppContextView, ValueView};
@@ -22,7 +22,7 @@ impl Snapshot {
         let room = |count: usize| vec![Read::EMPTY; count].into_boxed_slice();
         Snapshot {
             keys: room(KEYS),
-            gauges: room(GAUGES),
+            gauges: room(VITALS),
             breadcrumbs: room(BREADCRUMBS),
             marks: room(MARKS),
         }
@@ -42,27 +42,27 @@ impl Snapshot {
     /// Returns true if the app has set nothing.
     pub fn is_empty(&self) -> bool {
         let all = [&self.keys, &self.gauges, &self.breadcrumbs, &self.marks];
-        all.iter().all(|reads| known(reads).next().is_none())
+        all.iter().all(|reads| written(reads).next().is_none())
     }
 
     /// Keys and their values.
     pub fn keys(&self) -> impl Iterator<Item = (&str, ValueView<'_>)> + Clone {
-        known(&self.keys).filter_map(|read| Some((read.name(), read.value()?)))
+        written(&self.keys).filter_map(|read| Some((read.name(), read.value()?)))
     }
 
     /// Gauges by name.
     pub fn gauges(&self) -> impl Iterator<Item = (&str, f64)> + Clone {
-        known(&self.gauges).map(|read| (read.name(), f64::from_bits(read.number)))
+        written(&self.gauges).map(|read| (read.name(), f64::from_bits(read.number)))
     }
 
     /// Breadcrumbs, oldest first: time (monotonic clock) and text.
     pub fn breadcrumbs(&self) -> impl Iterator<Item = (Duration, &str)> + Clone {
-        known(&self.breadcrumbs).map(|read| (Duration::from_nanos(read.number), read.line()))
+        written(&self.breadcrumbs).map(|read| (Duration::from_nanos(read.number), read.line()))
     }
 
     /// Marks, by their start: name, start (monotonic clock), length (`None` while it lasts).
     pub fn marks(&self) -> impl Iterator<Item = (&str, Duration, Option<Duration>)> + Clone {
-        known(&self.marks).map(|read| {
+        written(&self.marks).map(|read| {
             let lasted = (read.second & 1 == 0).then_some(Duration::from_nanos(read.second >> 1));
             (read.name(), Duration::from_nanos(read.number), lasted)
         })
@@ -71,7 +71,7 @@ impl Snapshot {
     /// Calls `with` with the report's section `context`. Signal-safe.
     pub(crate) fn with_view<R>(&self, with: impl FnOnce(&AppContextView<'_>) -> R) -> R {
         let mut keys = [("", ValueView::Nil); KEYS];
-        let mut gauges = [("", 0.0); GAUGES];
+        let mut gauges = [("", 0.0); VITALS];
         let mut marks = [("", Duration::ZERO, None); MARKS];
         let mut breadcrumbs = [(Duration::ZERO, ""); BREADCRUMBS];
         with(&AppContextView {
@@ -90,7 +90,7 @@ fn filled<T>(room: &mut [T], items: impl Iterator<Item = T>) -> &[T] {
     room.get(..count).unwrap_or_default()
 }
 
-fn known(reads: &[Read]) -> impl Iterator<Item = &Read> + Clone {
+fn written(reads: &[Read]) -> impl Iterator<Item = &Read> + Clone {
     reads.iter().filter(|read| read.kind != 0)
 }
 

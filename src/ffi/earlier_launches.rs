@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::{c_path, fill, path, put, wedjat_monitor, wedjat_report_function};
+use super::{c_path, copy_text, fill, path, wedjat_monitor, wedjat_report_function};
 use crate::report::time::since_epoch;
 use crate::store::{self, Answer, EndedLaunch, HowEnded};
 
@@ -113,7 +113,7 @@ fn to_c(ended: &EndedLaunch) -> wedjat_launch {
     let mut app_version = [0; 120];
     let version = ended.app_version.as_bytes();
     // SAFETY: the array has room for as many bytes.
-    unsafe { put(version, app_version.as_mut_ptr(), app_version.len()) };
+    unsafe { copy_text(version, app_version.as_mut_ptr(), app_version.len()) };
     wedjat_launch {
         size: 0,
         id: ended.launch,

@@ -28,12 +28,12 @@ pub use options::*;
 
 /// The app's pointer for a callback, which the monitor's threads call.
 #[derive(Clone, Copy)]
-struct Data(*mut c_void);
+struct AppData(*mut c_void);
 
 // SAFETY: the header states that the monitor's threads use the pointer.
-unsafe impl Send for Data {}
+unsafe impl Send for AppData {}
 
-impl Data {
+impl AppData {
     fn get(&self) -> *mut c_void {
         self.0
     }
@@ -65,7 +65,7 @@ unsafe fn path<'a>(path: *const c_char) -> Option<&'a Path> {
 ///
 /// # Safety
 /// `room` is null, or `size` bytes may be written there.
-unsafe fn put(text: &[u8], room: *mut c_char, size: usize) {
+unsafe fn copy_text(text: &[u8], room: *mut c_char, size: usize) {
     if room.is_null() || size == 0 {
         return;
     }
@@ -102,7 +102,11 @@ fn c_path(path: &Path) -> Option<CString> {
 /// # Safety
 /// `from` is null, or as many bytes may be read there as the `usize` at its start says. `T` is `repr(C)`, begins with
 /// that `usize`, and may be all zeros, or any bytes where all its `bool`s are 0 or 1.
-unsafe fn sized<T: Copy>(from: *const T, least: usize, bools: &[usize]) -> Option<T> {
+unsafe fn sized<T: Copy>(
+    from: *const T,
+    least: usize,
+    bools: impl Iterator<Item = usize>,
+) -> Option<T> {
     if from.is_null() {
         return None;
     }
@@ -118,7 +122,7 @@ unsafe fn sized<T: Copy>(from: *const T, least: usize, bools: &[usize]) -> Optio
     unsafe {
         std::ptr::copy_nonoverlapping(from.cast::<u8>(), bytes, size.min(size_of::<T>()));
         for offset in bools {
-            let field = bytes.add(*offset);
+            let field = bytes.add(offset);
             field.write(u8::from(field.read() != 0));
         }
         Some(value.assume_init())

@@ -4,22 +4,22 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::options::{LAST_ERROR, stall_of};
-use super::{Data, fill, path_bytes, put, text, wedjat_error, wedjat_post_function};
+use super::{AppData, copy_text, fill, path_bytes, text, wedjat_error, wedjat_post_function};
 use crate::monitor::join;
 use crate::report::time::nanos;
-use crate::trigger::heartbeat::own;
+use crate::trigger::heartbeat::own_heartbeat;
 use crate::{Heartbeat, Monitor, MonitorError, Threads};
 
 /// The recorder of this process; see `wedjat_install`.
 pub struct wedjat_monitor(Monitor);
 
 /// The monitor of this process: one that the app keeps no pointer to is no leak. LeakSanitizer looks for pointers in statics.
-static KEPT: AtomicPtr<wedjat_monitor> = AtomicPtr::new(std::ptr::null_mut());
+static MONITOR: AtomicPtr<wedjat_monitor> = AtomicPtr::new(std::ptr::null_mut());
 
 impl wedjat_monitor {
     pub(super) fn give(monitor: Monitor) -> *mut wedjat_monitor {
         let monitor = Box::into_raw(Box::new(wedjat_monitor(monitor)));
-        KEPT.store(monitor, Ordering::Relaxed);
+        MONITOR.store(monitor, Ordering::Relaxed);
         monitor
     }
 
@@ -120,7 +120,7 @@ pub extern "C" fn wedjat_version() -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_uninstall(monitor: *mut wedjat_monitor) {
     if !monitor.is_null() {
-        KEPT.store(std::ptr::null_mut(), Ordering::Relaxed);
+        MONITOR.store(std::ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: as the caller promises, this is the last use of it.
         drop(unsafe { Box::from_raw(monitor) });
     }
@@ -200,7 +200,7 @@ unsafe fn watch(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wedjat_unwatch_thread(monitor: *const wedjat_monitor) {
     if !monitor.is_null() {
-        own().into_iter().for_each(Heartbeat::leave);
+        own_heartbeat().into_iter().for_each(Heartbeat::leave);
     }
 }
 
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn wedjat_watch_by_ping(
     let (Some(monitor), Some(post)) = (unsafe { wedjat_monitor::get(monitor) }, post) else {
         return false;
     };
-    let data = Data(data);
+    let data = AppData(data);
     let begun = monitor.watch_by_ping(move |_| {
         // SAFETY: the caller promises that it may be called.
         unsafe { post(answer, data.get()) };
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn wedjat_record(
         Err(error) => error.to_string().into_bytes(),
     };
     // SAFETY: as the caller promises.
-    unsafe { put(&answer, path, path_size) };
+    unsafe { copy_text(&answer, path, path_size) };
     recorded.is_ok()
 }
 
@@ -296,7 +296,7 @@ pub unsafe extern "C" fn wedjat_stacks(
         return -1;
     };
     // SAFETY: as the caller promises.
-    unsafe { put(stacks.as_bytes(), room, size) };
+    unsafe { copy_text(stacks.as_bytes(), room, size) };
     isize::try_from(stacks.len()).unwrap_or(isize::MAX)
 }
 

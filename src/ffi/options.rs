@@ -3,10 +3,11 @@
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::offset_of;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Data, c_path, path, put, sized, text, wedjat_monitor};
+use super::{AppData, c_path, copy_text, path, sized, text, wedjat_monitor};
 use crate::load::{CpuLoad, MemoryLoad, SlowFrames};
 use crate::report::time::nanos;
 use crate::stall::StallEvent;
@@ -55,7 +56,7 @@ pub struct wedjat_stall_event {
 /// Wraps `callback` as a closure that is called with each event.
 fn stall_callback(
     callback: unsafe extern "C" fn(*const wedjat_stall_event, *mut c_void),
-    data: Data,
+    data: AppData,
 ) -> impl FnMut(&StallEvent<'_>) + Send + 'static {
     move |event| {
         let (info, outcome) = match event {
@@ -254,28 +255,17 @@ pub unsafe extern "C" fn wedjat_install(
     // SAFETY: as the caller promises.
     let installed = unsafe { install(options) }.map_err(|(code, why)| {
         // SAFETY: as the caller promises.
-        unsafe { put(why.as_bytes(), error, error_size) };
+        unsafe { copy_text(why.as_bytes(), error, error_size) };
         code
     });
     LAST_ERROR.set(installed.as_ref().err().copied().unwrap_or_default());
     installed.map_or(std::ptr::null_mut(), wedjat_monitor::give)
 }
 
-/// Offsets of the options that are `bool`s: a caller may have put any byte there.
-const BOOLS: [usize; 12] = [
-    offset_of!(wedjat_options, stall),
-    offset_of!(wedjat_options, stall_launch_waits),
-    offset_of!(wedjat_options, crash),
-    offset_of!(wedjat_options, sigterm),
-    offset_of!(wedjat_options, leave_to_debugger),
-    offset_of!(wedjat_options, near_memory),
-    offset_of!(wedjat_options, cpu),
-    offset_of!(wedjat_options, memory),
-    offset_of!(wedjat_options, slow_frames),
-    offset_of!(wedjat_options, resolve_names),
-    offset_of!(wedjat_options, all_images),
-    offset_of!(wedjat_options, shared_directory),
-];
+/// Offsets of the triggers and their switches, which are `bool`s without a gap: a caller may have put any byte there.
+const SWITCHES: Range<usize> =
+    offset_of!(wedjat_options, stall)..offset_of!(wedjat_options, all_images) + 1;
+const _: () = assert!(SWITCHES.end - SWITCHES.start == 11);
 
 /// The error of options that cannot be used.
 fn unusable(why: &str) -> (wedjat_error, String) {
@@ -291,7 +281,10 @@ unsafe fn install(options: *const wedjat_options) -> Result<Monitor, (wedjat_err
     // The oldest header ends behind the first triggers.
     let least = offset_of!(wedjat_options, stall_timeout_ms);
     // SAFETY: as the caller promises; zeros are null pointers, no callbacks and `false`.
-    let options = unsafe { sized(options, least, &BOOLS) };
+    let options = unsafe {
+        let bools = SWITCHES.chain([offset_of!(wedjat_options, shared_directory)]);
+        sized(options, least, bools)
+    };
     let wrong_size = || unusable("wedjat_options.size must be sizeof(wedjat_options)");
     let options = options.ok_or_else(wrong_size)?;
     let is_null = |field: &str| unusable(&format!("wedjat_options.{field} is null"));
@@ -311,7 +304,7 @@ unsafe fn install(options: *const wedjat_options) -> Result<Monitor, (wedjat_err
     );
     builder = limits(builder, &options);
     if let Some(callback) = options.on_report {
-        let data = Data(options.on_report_data);
+        let data = AppData(options.on_report_data);
         builder = builder.on_report(move |path: &Path| {
             if let Some(path) = c_path(path) {
                 // SAFETY: the caller of `wedjat_install` promises that it may be called.
@@ -320,7 +313,7 @@ unsafe fn install(options: *const wedjat_options) -> Result<Monitor, (wedjat_err
         });
     }
     if let Some(callback) = options.on_stall {
-        builder = builder.on_stall(stall_callback(callback, Data(options.on_stall_data)));
+        builder = builder.on_stall(stall_callback(callback, AppData(options.on_stall_data)));
     }
     let installed = builder.install();
     installed.map_err(|error| (wedjat_error::from(&error), error.to_string()))

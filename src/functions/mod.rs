@@ -4,14 +4,13 @@
 //! address only if something else than the next symbol says where its function ends: on Mach-O
 //! `LC_FUNCTION_STARTS`, on ELF the symbol's size or the range of its frame description.
 
-mod claims;
 mod image;
-mod symbol;
+mod symbol_ranges;
 mod symbols;
 
 pub use image::{ImageFile, ObjectFacts, code, has_dwarf};
 #[cfg(feature = "symbolicate")]
-pub use symbol::{MOST_SYMBOLS, Symbol, all_symbols};
+pub use symbol_ranges::{MAX_SYMBOLS, Symbol, all_symbols};
 #[cfg(feature = "symbolicate")]
 pub use symbols::Named;
 pub use symbols::Symbols;

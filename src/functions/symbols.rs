@@ -2,9 +2,8 @@
 
 use object::ObjectSymbol;
 
-use super::claims::{Segment, claims_elf, claims_mach_o, lay_out};
 use super::image::{ImageFile, ObjectFacts};
-use super::symbol::{Symbol, all_symbols};
+use super::symbol_ranges::{Segment, Symbol, all_symbols, disjoint, ranges_elf, ranges_mach_o};
 
 /// The functions of a symbol table.
 #[derive(Debug, Default)]
@@ -58,14 +57,14 @@ impl<B: AsRef<[u8]>> Symbols<B> {
         bytes: B,
     ) -> Symbols<B> {
         symbols.sort_by_key(Symbol::order);
-        let claims = if object.is_mach_o {
-            claims_mach_o(object, file, &symbols, whole)
+        let ranges = if object.is_mach_o {
+            ranges_mach_o(object, file, &symbols, whole)
         } else {
-            claims_elf(object, file, &symbols, whole)
+            ranges_elf(object, file, &symbols, whole)
         };
         Symbols {
             bytes,
-            segments: lay_out(claims),
+            segments: disjoint(ranges),
             symbols,
         }
     }
@@ -74,10 +73,10 @@ impl<B: AsRef<[u8]>> Symbols<B> {
     pub fn at(&self, address: u64) -> Option<Named<'_>> {
         let after = self.segments.partition_point(|s| s.start <= address);
         let segment = &self.segments[after.checked_sub(1)?];
-        self.named(segment).filter(|named| address < named.end)
+        self.name_range(segment).filter(|named| address < named.end)
     }
 
-    fn named(&self, segment: &Segment) -> Option<Named<'_>> {
+    fn name_range(&self, segment: &Segment) -> Option<Named<'_>> {
         let symbol = self.symbols.get(segment.symbol as usize)?;
         Some(Named {
             start: segment.start,
@@ -97,19 +96,19 @@ impl<B: AsRef<[u8]>> Symbols<B> {
 #[cfg(feature = "symbolicate")]
 impl<B: AsRef<[u8]>> Symbols<B> {
     /// The ranges with a name that overlap `start..end`, in order.
-    pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = Named<'_>> {
+    pub fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = Named<'_>> {
         let first = self.segments.partition_point(|s| s.end <= start);
         let within = self.segments[first..].iter();
         within
             .take_while(move |segment| segment.start < end)
-            .filter_map(|segment| self.named(segment))
+            .filter_map(|segment| self.name_range(segment))
     }
 
     /// All ranges that have a name, in order of address.
     pub fn all(&self) -> impl Iterator<Item = Named<'_>> {
         self.segments
             .iter()
-            .filter_map(|segment| self.named(segment))
+            .filter_map(|segment| self.name_range(segment))
     }
 
     /// The names of all symbols at exactly `address`; more than one where functions were folded.

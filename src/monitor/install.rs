@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::reports::{News, OnReport, Outbox};
+use super::reports::{Notice, OnReport, Outbox};
 use super::{InstallError, Monitor, MonitorBuilder, panics, reports, threads};
 use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::directory::Directory;
@@ -16,7 +16,7 @@ use crate::platform::folder::Folder;
 use crate::platform::stacks::ensure_alternate_stack;
 #[cfg(target_os = "linux")]
 use crate::platform::stop;
-use crate::platform::{MainQueue, Thread, abort, fresh_id, open_for_reports, process_mark};
+use crate::platform::{MainQueue, Thread, abort, fresh_id, open_for_reports, process_token};
 use crate::recorder::{
     COUNTERS, CRASH_WRITER, CrashRecorder, Helper, LiveRecorder, LoadRecorder, ProcessInfo, Shared,
     StallEvent, StallRecorder, TERMINATE, prepare_crash,
@@ -32,16 +32,14 @@ use crate::trigger::loss::LOSSES;
 use crate::trigger::rate_limit::RateLimiter;
 use crate::trigger::watchdog::Watchdog;
 use crate::trigger::{Crash, Worker, crash, load_watch, terminate};
-use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
+use crate::vitals::{FRAMES, LAUNCHED, VITALS};
 
 /// Room on the disk that is kept for the report of a crash, bytes.
 const CRASH_ROOM: u32 = 256 << 10;
-/// Size of the alternate stack that the watched thread is given if it has none or a smaller one, and how much of it is
-/// touched at install, bytes.
-const ALTERNATE_STACK: usize = 64 << 10;
+/// Bytes of the watched thread's alternate stack that are resident from the install on.
 const TOUCHED: usize = 16 << 10;
 
-/// The mark of the process that a monitor is installed in; 0 without one. A child of `fork` may install its own beside
+/// Token of the process that a monitor is installed in; 0 without one. A child of `fork` may install its own beside
 /// its parent's, which it may be unable to drop.
 static INSTALLED: AtomicU32 = AtomicU32::new(0);
 
@@ -51,9 +49,9 @@ pub(super) struct Claim(u32);
 
 impl Claim {
     fn take() -> Result<Claim, InstallError> {
-        // Marks differ between a process and its children from now on.
+        // Tokens differ between a process and its children from now on.
         crate::platform::forked::install();
-        let this = process_mark();
+        let this = process_token();
         match INSTALLED.swap(this, Ordering::AcqRel) {
             before if before == this => Err(InstallError::AlreadyInstalled),
             _ => Ok(Claim(this)),
@@ -76,12 +74,12 @@ impl Drop for Claim {
 /// Opens the folder of reports, made for this user alone where it is missing.
 fn open_folder(path: &Path, may_be_shared: bool, room: u32) -> Result<Folder, InstallError> {
     let directory = Directory::make(path).map_err(in_folder(path))?;
-    if let Some(others) = directory.others(path).map_err(in_folder(path))?
+    if let Some(writers) = directory.other_writers(path).map_err(in_folder(path))?
         && !may_be_shared
     {
         return Err(InstallError::SharedDirectory {
             path: path.to_owned(),
-            fix_command: others.repair(path),
+            fix_command: writers.repair(path),
         });
     }
     let folder = Folder::new(directory, path).map_err(in_folder(path))?;
@@ -104,7 +102,7 @@ impl MonitorBuilder {
         let (directory, folder) = self.open_directory()?;
         // The record of a monitor that this process had before.
         launch::unlock_record();
-        let left = store::unfinished::left(folder.directory()).map_err(in_folder(&directory))?;
+        let left = store::unfinished::names(folder.directory()).map_err(in_folder(&directory))?;
 
         let facts = self.gather_facts();
         let limits = CaptureLimits {
@@ -125,7 +123,7 @@ impl MonitorBuilder {
         let mut monitor = Monitor {
             heartbeat: Registry.open(),
             live: Arc::new(live),
-            process: process_mark(),
+            process: process_token(),
             directory: directory.clone(),
             crash: None,
             watched: Thread::current(),
@@ -159,7 +157,7 @@ impl MonitorBuilder {
         if self.stall.is_some() {
             monitor.watch_this_thread()?;
         }
-        if self.loads.any() {
+        if self.loads.has_trigger() {
             threads::keep(spawn_load_watch(self.loads, &limits, shared)?);
         }
         monitor._record.iter_mut().for_each(LaunchRecord::confirm);
@@ -197,7 +195,7 @@ impl MonitorBuilder {
         threads::prepare(Box::new(move || {
             let recorder = StallRecorder::new(stall.is_some(), &limits, shared, on_stall)?;
             let watchdog = Watchdog::spawn(stall, &HEARTBEAT, recorder)?;
-            GAUGES.set_watchdog(watchdog.thread_id() as u64);
+            VITALS.set_watchdog(watchdog.thread_id() as u64);
             Ok(watchdog)
         }));
     }
@@ -236,7 +234,7 @@ impl Monitor {
     /// Starts the watchdog, with the calling thread as the one that is watched.
     fn watch_this_thread(&mut self) -> Result<(), InstallError> {
         // The captures' signal may come while a handler of the app's runs on an alternate stack.
-        let given = ensure_alternate_stack(ALTERNATE_STACK, TOUCHED).map_err(no_memory)?;
+        let given = ensure_alternate_stack(TOUCHED).map_err(no_memory)?;
         threads::start()
             .inspect_err(|_| given.take_back())
             .map_err(no_thread)?;
@@ -260,7 +258,7 @@ fn prepare_process() {
     threads::end();
     open_for_reports();
     ImageTable::refresh();
-    GAUGES.install();
+    VITALS.install();
     FRAMES.reset();
     LAUNCHED.reset();
     LOSSES.reset();
@@ -269,14 +267,14 @@ fn prepare_process() {
 
 /// Begins the record of this launch. Without a record the next launch knows less, but this one is recorded.
 fn begin_record(folder: &Arc<Folder>, facts: &ProcessInfo, version: &str) -> Option<LaunchRecord> {
-    let memory = GAUGES.memory();
+    let memory = VITALS.memory();
     let record = LaunchRecord::begin(folder, &facts.launch, version, &memory);
-    launch::seen(&memory);
+    launch::record_at_work(&memory);
     record.ok()
 }
 
 /// Starts the thread that hands reports on to the app, if it wants them.
-fn spawn_reports(on_report: Option<OnReport>) -> Result<Option<Worker<News>>, InstallError> {
+fn spawn_reports(on_report: Option<OnReport>) -> Result<Option<Worker<Notice>>, InstallError> {
     // Events of `tracing` come from there too.
     let is_told = on_report.is_some() || cfg!(feature = "tracing");
     let reports = is_told.then(|| reports::spawn(on_report));
@@ -292,7 +290,7 @@ fn spawn_helper(folder: Arc<Folder>, limits: Limits) -> Result<Helper, InstallEr
 
 /// The app's last thread may end while the process has ours.
 unsafe extern "C" fn installing_thread_ends(_: *mut c_void) {
-    Helper::look_for_last_end(threads::end_last);
+    Helper::look_for_last_end(threads::shut_down_last);
 }
 
 /// Starts the thread that looks at CPU, memory and frames.

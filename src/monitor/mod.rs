@@ -16,7 +16,6 @@ mod error;
 mod install;
 mod panics;
 mod reports;
-mod state;
 mod stats;
 mod threads;
 
@@ -34,7 +33,7 @@ pub use crate::recorder::{StallEvent, Threads};
 
 use crate::context::{CONTEXT, Context};
 use crate::platform::folder::Folder;
-use crate::platform::{MainQueue, Thread, clock, process_mark, signals, stop};
+use crate::platform::{MainQueue, Thread, clock, process_token, signals, stop};
 use crate::recorder::{Helper, LiveRecorder, retire_crash, trace_report};
 use crate::report::name::Name;
 use crate::store::launch::{self, LaunchRecord};
@@ -43,7 +42,7 @@ use crate::trigger::heartbeat::{HEARTBEAT, Registry};
 use crate::trigger::ping;
 use crate::trigger::watchdog::Watchdog;
 use crate::trigger::{Crash, Heartbeat, crash, panic};
-use crate::vitals::{FRAMES, GAUGES, LAUNCHED};
+use crate::vitals::{FRAMES, LAUNCHED, VITALS};
 
 /// The recorder of this process, from [`MonitorBuilder::install`] until it is dropped.
 ///
@@ -291,7 +290,7 @@ impl Monitor {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn frame(&self) {
-        FRAMES.mark(clock::monotonic());
+        FRAMES.record(clock::monotonic());
     }
 
     /// Ends the launch: the app is usable, and may wait for its first event. After it there is no stall of the launch.
@@ -312,7 +311,7 @@ impl Monitor {
     /// ```
     pub fn launched(&self) {
         HEARTBEAT.set_launched();
-        LAUNCHED.mark();
+        LAUNCHED.set();
     }
 
     /// Sets whether the app is in the foreground; at first it is. The next launch finds it in
@@ -392,7 +391,7 @@ impl Monitor {
     /// An error in a child of `fork`: it has none of the monitor's threads, and perhaps its locks as a
     /// thread of the parent held them.
     fn not_forked(&self) -> Result<(), MonitorError> {
-        if self.process == process_mark() {
+        if self.process == process_token() {
             return Ok(());
         }
         Err(MonitorError::Forked)
@@ -427,12 +426,12 @@ impl Drop for Monitor {
             threads::end();
             Registry.close();
         }
-        if self.process != process_mark() {
+        if self.process != process_token() {
             #[cfg(target_vendor = "apple")]
             std::mem::forget(self.run_loop.take());
             return;
         }
-        GAUGES.set_watchdog(0);
+        VITALS.set_watchdog(0);
         store::set_launch(None);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::reports::{self, Outbox, PANIC_SETTLES};
 use crate::platform::exit::{self, ExitOrUnload};
-use crate::platform::forked::{First, ForkLock, around_forks};
+use crate::platform::forked::{ForkLock, OnceFlag, around_forks};
 use crate::recorder::{Helper, LiveRecorder};
 use crate::report::name::Name;
 use crate::store::{self, launch};
@@ -19,7 +19,7 @@ static ON_PANIC: ForkLock<Option<(Option<Writer>, PathBuf)>> = ForkLock::new(Non
 /// Once in a process: forks wait for the lock, and [`at_exit_or_unload`] is called when the process exits.
 pub(super) fn prepare() {
     around_forks!(ON_PANIC);
-    static ONCE: First = First::new();
+    static ONCE: OnceFlag = OnceFlag::new();
     if ONCE.is_now() {
         exit::on_exit_or_unload(at_exit_or_unload);
     }

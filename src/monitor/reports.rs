@@ -18,7 +18,7 @@ pub(super) type OnReport = Box<dyn FnMut(&Path) + Send>;
 
 /// News for the app, or for its log.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum Notice {
     /// A finished report, and the time from which it may be delivered.
     Report(PathBuf, Instant),
     /// A stall, and how it ended, for the log.
@@ -27,7 +27,7 @@ pub(super) enum News {
 }
 
 /// The queue for news from the monitor's threads. None of them ever waits for the callback or for a log.
-pub(super) type Outbox = Option<Arc<Inbox<News>>>;
+pub(super) type Outbox = Option<Arc<Inbox<Notice>>>;
 
 /// Delay before the report of a panic is delivered. If the panic aborts, the crash handler replaces the report in
 /// that time.
@@ -39,17 +39,17 @@ thread_local! {
 }
 
 /// Starts the thread. Dropping the worker delivers the news that is left.
-pub(super) fn spawn(mut on_report: Option<OnReport>) -> io::Result<Worker<News>> {
-    Worker::spawn("wedjat-reports", move |inbox: &Inbox<News>| {
+pub(super) fn spawn(mut on_report: Option<OnReport>) -> io::Result<Worker<Notice>> {
+    Worker::spawn("wedjat-reports", move |inbox: &Inbox<Notice>| {
         IS_CALLBACK_THREAD.set(true);
         while !is_left()
             && let Some(news) = inbox.next()
         {
             let (path, not_before) = match news {
-                News::Report(path, not_before) => (path, not_before),
+                Notice::Report(path, not_before) => (path, not_before),
                 #[cfg(feature = "tracing")]
-                News::Stall(info, outcome) => {
-                    crate::recorder::trace(&info, outcome);
+                Notice::Stall(info, outcome) => {
+                    crate::recorder::log_stall(&info, outcome);
                     continue;
                 }
             };
@@ -73,7 +73,7 @@ pub(super) fn put(outbox: &Outbox, path: PathBuf, delay: Duration) {
         && !IS_CALLBACK_THREAD.try_with(Cell::get).unwrap_or(false)
     {
         let now = Instant::now();
-        inbox.put(News::Report(path, now.checked_add(delay).unwrap_or(now)));
+        inbox.put(Notice::Report(path, now.checked_add(delay).unwrap_or(now)));
     }
 }
 
@@ -83,8 +83,8 @@ pub(super) fn log(outbox: &Outbox, event: &StallEvent<'_>) {
     #[cfg(feature = "tracing")]
     if let Some(inbox) = outbox {
         inbox.put(match event {
-            StallEvent::Began(info) => News::Stall(**info, None),
-            StallEvent::Ended(end) => News::Stall(end.info, Some(end.outcome)),
+            StallEvent::Began(info) => Notice::Stall(**info, None),
+            StallEvent::Ended(end) => Notice::Stall(end.info, Some(end.outcome)),
         });
     }
 }

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use super::MonitorError;
 use crate::platform::forked::{ForkLock, around_forks};
 use crate::platform::own_thread::with_mask_of_app;
-use crate::platform::{process_mark, stop};
+use crate::platform::{process_token, stop};
 use crate::trigger::heartbeat::{Refusal, Registry};
 use crate::trigger::watchdog::Watchdog;
 use crate::trigger::{Heartbeat, Stall};
@@ -26,7 +26,7 @@ enum WatchState {
 /// Threads of a monitor, each of which ends when it is dropped.
 type KeptThreads = Vec<Box<dyn Send>>;
 
-/// The watchdog of this process' monitor with its other threads, and the mark of the process that they belong to.
+/// The watchdog of this process' monitor with its other threads, and the token of the process that they belong to.
 static WATCH: ForkLock<(u32, WatchState, KeptThreads)> =
     ForkLock::new((0, WatchState::Gone, Vec::new()));
 
@@ -34,7 +34,7 @@ static WATCH: ForkLock<(u32, WatchState, KeptThreads)> =
 pub(super) fn keep(thread: impl Send + 'static) {
     around_forks!(WATCH);
     if let Some(mut watch) = WATCH.lock() {
-        watch.0 = process_mark();
+        watch.0 = process_token();
         watch.2.insert(0, Box::new(thread));
     }
 }
@@ -65,13 +65,13 @@ pub(super) fn end() {
     let none = (0, WatchState::Gone, Vec::new());
     let locked = WATCH.lock();
     match locked.map(|mut watch| std::mem::replace(&mut *watch, none)) {
-        Some(previous) if previous.0 != process_mark() => std::mem::forget(previous),
+        Some(previous) if previous.0 != process_token() => std::mem::forget(previous),
         previous => drop(previous),
     }
 }
 
 /// The app has no threads any more: [`end`]s the monitor's, on a thread that is like the app's last one. libc exits on it.
-pub(super) fn end_last() {
+pub(super) fn shut_down_last() {
     let thread = std::thread::Builder::new().stack_size(8 << 20);
     // Without memory for it the process stays.
     let _ = with_mask_of_app(|| thread.spawn(end));
@@ -89,7 +89,7 @@ pub(super) fn watchdog<T>(ask: impl FnOnce(&Watchdog) -> T) -> Option<T> {
 pub(crate) fn join(name: &str, is_pool: bool, stall: Stall) -> Result<Heartbeat, MonitorError> {
     let is_child = WATCH.lock().is_some_and(|watch| {
         let is_gone = matches!(watch.1, WatchState::Gone);
-        !is_gone && watch.0 != process_mark()
+        !is_gone && watch.0 != process_token()
     });
     if is_child {
         return Err(MonitorError::Forked);

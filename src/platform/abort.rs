@@ -29,7 +29,7 @@ mod glibc {
     use crate::platform::memory;
 
     /// The place where libc keeps the pointer to its last message; null if it has no such place.
-    static PLACE: AtomicPtr<u64> = AtomicPtr::new(std::ptr::null_mut());
+    static MESSAGE_POINTER: AtomicPtr<u64> = AtomicPtr::new(std::ptr::null_mut());
 
     /// Looks for the place. Not signal-safe.
     ///
@@ -38,13 +38,13 @@ mod glibc {
     pub fn install() {
         // SAFETY: a C string; the result is only read, and by checked reads.
         let place = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__abort_msg".as_ptr()) };
-        PLACE.store(place.cast(), Ordering::Release);
+        MESSAGE_POINTER.store(place.cast(), Ordering::Release);
     }
 
     /// Copies the message, without the line's end, and returns its length; 0 if libc left no message.
     /// Signal-safe.
     pub fn message(into: &mut [u8]) -> usize {
-        let place = PLACE.load(Ordering::Acquire);
+        let place = MESSAGE_POINTER.load(Ordering::Acquire);
         let mut pointer = [0u8; 8];
         if place.is_null() || memory::read(place as u64, &mut pointer) != pointer.len() {
             return 0;

@@ -62,7 +62,6 @@ fn plainly<T>(_order: Ordering, access: impl FnOnce() -> T) -> T {
 atomics!(
     std::sync::atomic::fence,
     plainly,
-    std::sync::atomic::AtomicU32: u32,
     std::sync::atomic::AtomicU64: u64,
     std::sync::atomic::AtomicUsize: usize
 );
@@ -86,7 +85,6 @@ fn fenced<T>(order: Ordering, access: impl FnOnce() -> T) -> T {
 atomics!(
     loom::sync::atomic::fence,
     fenced,
-    loom::sync::atomic::AtomicU32: u32,
     loom::sync::atomic::AtomicU64: u64,
     loom::sync::atomic::AtomicUsize: usize
 );

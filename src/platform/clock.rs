@@ -22,7 +22,7 @@ pub fn boottime() -> u64 {
 }
 
 /// Time for which the machine has slept since it started.
-pub fn asleep() -> u64 {
+pub fn time_asleep() -> u64 {
     boottime().saturating_sub(monotonic())
 }
 
@@ -53,6 +53,7 @@ pub fn thread_cpu(tid: i32) -> u64 {
 }
 
 /// Reads a clock; 0 if the system does not have it.
+#[inline(never)]
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -55,7 +55,7 @@ struct ExceptionPointer {
 }
 
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
-static BEFORE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+static PREVIOUS: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 #[cfg(not(target_vendor = "apple"))]
 const LIBRARIES: [&CStr; 3] = [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1"];
@@ -112,7 +112,7 @@ pub fn on_terminate(terminate: Terminate) -> bool {
     let set = runtime.set;
     RUNTIME.store(Box::into_raw(Box::new(runtime)), Ordering::Release);
     // SAFETY: `terminate` stays until `not_on_terminate`.
-    BEFORE.store(unsafe { set(terminate as *mut c_void) }, Ordering::Release);
+    PREVIOUS.store(unsafe { set(terminate as *mut c_void) }, Ordering::Release);
     true
 }
 
@@ -121,7 +121,7 @@ pub fn not_on_terminate(terminate: Terminate) {
     // SAFETY: only `on_terminate` stores here, for ever. The function is given what it gave itself.
     unsafe {
         if let Some(runtime) = RUNTIME.load(Ordering::Acquire).as_ref() {
-            let now = (runtime.set)(BEFORE.load(Ordering::Acquire));
+            let now = (runtime.set)(PREVIOUS.load(Ordering::Acquire));
             if now != terminate as *mut c_void {
                 (runtime.set)(now);
             }
@@ -131,7 +131,7 @@ pub fn not_on_terminate(terminate: Terminate) {
 
 /// The handler of `std::terminate` before us; does not return.
 pub fn terminate_as_before() -> ! {
-    let before = BEFORE.load(Ordering::Acquire);
+    let before = PREVIOUS.load(Ordering::Acquire);
     if !before.is_null() {
         // SAFETY: what `set_terminate` gave is such a function.
         unsafe { std::mem::transmute::<*mut c_void, Terminate>(before)() };

@@ -63,20 +63,20 @@ fn above_standard(fd: RawFd) -> RawFd {
 /// An open file, which is closed with this value unless it was closed elsewhere: an app that becomes
 /// a daemon may close all that it finds open, at any time.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenFile {
     file: ManuallyDrop<std::fs::File>,
     known: Option<KnownDescriptor>,
 }
 
-impl From<OwnedFd> for Opened {
-    fn from(fd: OwnedFd) -> Opened {
+impl From<OwnedFd> for OpenFile {
+    fn from(fd: OwnedFd) -> OpenFile {
         let known = KnownDescriptor::of(fd.as_raw_fd()).ok();
         let file = ManuallyDrop::new(fd.into());
-        Opened { file, known }
+        OpenFile { file, known }
     }
 }
 
-impl Deref for Opened {
+impl Deref for OpenFile {
     type Target = std::fs::File;
 
     fn deref(&self) -> &std::fs::File {
@@ -84,13 +84,13 @@ impl Deref for Opened {
     }
 }
 
-impl DerefMut for Opened {
+impl DerefMut for OpenFile {
     fn deref_mut(&mut self) -> &mut std::fs::File {
         &mut self.file
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenFile {
     fn drop(&mut self) {
         if self.known.is_some_and(|known| known.get().is_ok()) {
             // A child of `fork` may have the same open file, and would keep a lock.
@@ -104,8 +104,8 @@ impl Drop for Opened {
 /// Opens a file by its path, with the flags of `open(2)`. A file that is made is the user's own
 /// (mode 0600).
 #[cfg(any(target_os = "linux", test))]
-pub fn open_file(path: &Path, flags: i32) -> io::Result<Opened> {
-    open_owned(path, flags).map(Opened::from)
+pub fn open_file(path: &Path, flags: i32) -> io::Result<OpenFile> {
+    open_owned(path, flags).map(OpenFile::from)
 }
 
 /// As `open_file`.

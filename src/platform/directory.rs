@@ -10,9 +10,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::descriptors::{self, Opened};
+use super::descriptors::{self, OpenFile};
 use super::errno;
-use super::ownership::{self, FileStat, Others};
+use super::ownership::{self, FileStat, OtherWriters};
 use super::verified_fd::VerifiedFd;
 
 /// An open folder. It stays the same if another folder takes its name.
@@ -37,13 +37,13 @@ impl Directory {
     }
 
     /// Returns who else may write in it, or change what its path leads to.
-    pub fn others(&self, path: &Path) -> io::Result<Option<Others>> {
+    pub fn other_writers(&self, path: &Path) -> io::Result<Option<OtherWriters>> {
         let facts = self.fd.get().and_then(FileStat::of);
-        ownership::others(path, &facts.map_err(io::Error::from_raw_os_error)?)
+        ownership::other_writers(path, &facts.map_err(io::Error::from_raw_os_error)?)
     }
 
     /// Opens a file of our own, with the flags of `open(2)`.
-    pub fn open_own(&self, name: &str, flags: i32) -> io::Result<Opened> {
+    pub fn open_own(&self, name: &str, flags: i32) -> io::Result<OpenFile> {
         let name = CString::new(name)?;
         let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
         let check_own = |facts: Result<FileStat, i32>| match facts {
@@ -67,12 +67,12 @@ impl Directory {
     }
 
     /// Returns true if the open `file` still has this name.
-    pub fn is_at(&self, name: &str, file: &Opened) -> bool {
-        CString::new(name).is_ok_and(|name| self.names(&name, file.as_raw_fd()))
+    pub fn is_at(&self, name: &str, file: &OpenFile) -> bool {
+        CString::new(name).is_ok_and(|name| self.is_name_of(&name, file.as_raw_fd()))
     }
 
     /// Returns true if the open file `fd` has this name. Signal-safe.
-    pub(super) fn names(&self, name: &CStr, fd: RawFd) -> bool {
+    pub(super) fn is_name_of(&self, name: &CStr, fd: RawFd) -> bool {
         let named = self.fd.get().and_then(|folder| FileStat::at(folder, name));
         named.is_ok_and(|named| FileStat::of(fd).is_ok_and(|open| named.is_same(&open)))
     }
@@ -85,7 +85,7 @@ impl Directory {
         }
         let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-        let mut file = Opened::from(open(folder, &CString::new(name)?, flags)?);
+        let mut file = OpenFile::from(open(folder, &CString::new(name)?, flags)?);
         descriptors::try_lock(&file);
         file.write_all(bytes)
             .inspect_err(|_| drop(self.remove(name)))
@@ -113,7 +113,7 @@ impl Directory {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         // SAFETY: C strings, and an open descriptor.
-        done(unsafe { libc::renameat(folder, from.as_ptr(), folder, into.as_ptr()) })
+        check(unsafe { libc::renameat(folder, from.as_ptr(), folder, into.as_ptr()) })
     }
 
     /// Removes a file.
@@ -121,7 +121,7 @@ impl Directory {
         let name = CString::new(name)?;
         let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
         // SAFETY: a C string, and an open descriptor.
-        done(unsafe { libc::unlinkat(folder, name.as_ptr(), 0) })
+        check(unsafe { libc::unlinkat(folder, name.as_ptr(), 0) })
     }
 
     /// Calls `each` with the names of its regular files, in no order, except for names that are not UTF-8. Reads at
@@ -141,12 +141,12 @@ impl Directory {
 
 fn open(folder: RawFd, name: &CStr, flags: i32) -> io::Result<OwnedFd> {
     let fd = descriptors::open_at(folder, name, flags, 0o600);
-    done(fd.min(0))?;
+    check(fd.min(0))?;
     // SAFETY: just opened, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn done(result: libc::c_int) -> io::Result<()> {
+fn check(result: libc::c_int) -> io::Result<()> {
     match result {
         0 => Ok(()),
         _ => Err(io::Error::from_raw_os_error(errno())),

@@ -66,7 +66,7 @@ impl File {
     /// A file that would become larger than it may is an error, and no death by SIGXFSZ.
     pub fn write(&self, bytes: &[u8]) -> Result<(), i32> {
         let fd = self.fd.get()?;
-        self.put(bytes, |rest, _| {
+        self.write_all(bytes, |rest, _| {
             // SAFETY: the pointer and length are those of a live slice.
             unsafe { libc::write(fd, rest.as_ptr().cast(), rest.len()) }
         })
@@ -75,7 +75,7 @@ impl File {
     /// Writes all of `bytes` from this offset on, wherever [`File::write`] has come to; else as that.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), i32> {
         let fd = self.fd.get()?;
-        self.put(bytes, |rest, done| {
+        self.write_all(bytes, |rest, done| {
             let offset = offset.saturating_add(done as u64);
             // SAFETY: the pointer and length are those of a live slice; the kernel refuses an offset that
             // no file has.
@@ -84,7 +84,7 @@ impl File {
     }
 
     /// Has `write` called with what is left, and how much is not, until nothing is.
-    fn put(&self, bytes: &[u8], write: impl Fn(&[u8], usize) -> isize) -> Result<(), i32> {
+    fn write_all(&self, bytes: &[u8], write: impl Fn(&[u8], usize) -> isize) -> Result<(), i32> {
         let _quiet = NoSizeSignal::begin();
         let (mut rest, mut room) = (bytes, Room::of(self.room));
         while !rest.is_empty() {
@@ -103,7 +103,7 @@ impl File {
 
     /// Length in bytes.
     pub fn length(&self) -> Result<u64, i32> {
-        Ok(self.fd.length()?.0)
+        Ok(self.fd.facts()?.length)
     }
 
     /// Takes so much room on the disk, beyond what is in it. False where the file system cannot.
@@ -155,6 +155,7 @@ impl File {
     }
 
     /// Closes it, whoever owns it.
+    #[inline(never)]
     pub fn close(&self) {
         forked::no_longer(self.fd);
         self.fd.close();
@@ -191,7 +192,7 @@ impl Room {
             1 => kept
                 .get()
                 .is_ok_and(|fd| unsafe { libc::ftruncate(fd, 0) } == 0),
-            2 => file.get().map(settle).is_ok(),
+            2 => file.get().map(commit).is_ok(),
             _ => false,
         }
     }
@@ -199,7 +200,7 @@ impl Room {
 
 /// Has the file system of `fd` commit what it holds: some free what is given up no earlier (btrfs). Signal-safe: one
 /// system call, which may take as long as the disk does.
-fn settle(fd: RawFd) {
+fn commit(fd: RawFd) {
     #[cfg(target_os = "linux")]
     // SAFETY: a plain call on a descriptor.
     let _ = unsafe { libc::syncfs(fd) };

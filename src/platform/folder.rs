@@ -35,7 +35,7 @@ pub struct Folder {
 impl Folder {
     /// The folder of a directory at `path`, once a file was created, written and removed in it.
     pub fn new(directory: Directory, path: &Path) -> io::Result<Folder> {
-        let is_shared = directory.others(path)?.is_some();
+        let is_shared = directory.other_writers(path)?.is_some();
         let spares = std::array::from_fn(|_| directory.fd.duplicate());
         let folder = Folder {
             directory,
@@ -94,7 +94,7 @@ impl Folder {
     /// has no name any more.
     pub fn reopen_for_crash(&self, kept: &VerifiedFd) -> Option<File> {
         let file = kept.known();
-        let (_, has_name) = file.length().ok()?;
+        let has_name = file.facts().ok()?.links > 0;
         self.leave_room();
         has_name.then(|| File::borrowed(file, self.room()))
     }
@@ -103,7 +103,7 @@ impl Folder {
         let file = self.create_unlocked(name, room)?;
         // A folder on a file system without locks still takes reports. Another launch may hold the
         // lock for a moment, to see whether the file's writer is gone.
-        for _ in 0..LOCK_TRIES {
+        for _ in 0..MAX_LOCK_TRIES {
             if file.lock() || errno() != libc::EWOULDBLOCK {
                 break;
             }
@@ -181,8 +181,8 @@ impl Folder {
         };
         // Another folder, or a link to one, may have been put in its place since the look.
         let named = FileStat::at(libc::AT_FDCWD, &self.path)?;
-        let others = FileStat::of(new.as_raw_fd())?.others();
-        if !self.is_shared && (named.is_strangers() || others.is_some()) {
+        let writers = FileStat::of(new.as_raw_fd())?.other_writers();
+        if !self.is_shared && (named.is_strangers() || writers.is_some()) {
             return Err(libc::EACCES);
         }
         self.directory.fd.replace(new)
@@ -203,4 +203,4 @@ impl Folder {
 }
 
 /// Times that the lock of a new file is tried.
-const LOCK_TRIES: u32 = 20;
+const MAX_LOCK_TRIES: u32 = 20;

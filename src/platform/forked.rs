@@ -14,12 +14,12 @@ use super::{process_id, signals};
 
 /// Files that are open at a time, at most: the launch's record, reports of a stall, a crash, a panic and
 /// of load, live ones, and what an install tries. One that finds no place is shared as before.
-const SLOTS: usize = 16;
-static OPEN: [VerifiedFd; SLOTS] = [const { VerifiedFd::none() }; SLOTS];
+const MAX_FILES: usize = 16;
+static FILES: [VerifiedFd; MAX_FILES] = [const { VerifiedFd::unowned() }; MAX_FILES];
 
 /// Makes children of `fork` give up the descriptors and locks that they must not keep, from now on. Not signal-safe.
 pub fn install() {
-    static ONCE: First = First::new();
+    static ONCE: OnceFlag = OnceFlag::new();
     if ONCE.is_now() {
         // SAFETY: `give_up` calls only what is async-signal-safe, and stays for ever.
         unsafe { libc::pthread_atfork(None, None, Some(give_up)) };
@@ -28,18 +28,19 @@ pub fn install() {
 
 /// Keeps this open descriptor from children of `fork` until [`no_longer`]. Signal-safe.
 pub(super) fn keep_from_children(known: KnownDescriptor) {
-    OPEN.iter().any(|slot| slot.claim(known));
+    FILES.iter().any(|slot| slot.claim(known));
 }
 
 /// This descriptor is about to be closed. Signal-safe.
+#[inline(never)]
 pub(super) fn no_longer(known: KnownDescriptor) {
-    OPEN.iter().for_each(|slot| slot.release(known.number));
+    FILES.iter().for_each(|slot| slot.release(known.number));
 }
 
 /// Signal-safe.
 extern "C" fn give_up() {
     FORKS.fetch_add(1, Ordering::Relaxed);
-    OPEN.iter().for_each(|slot| slot.take().close());
+    FILES.iter().for_each(|slot| slot.take().close());
 }
 
 /// Forks between the process that called [`install`] and this one.
@@ -47,18 +48,18 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// A number that a child of `fork` does not share with its parent, even where both are the first process of their
 /// namespaces (pid_namespaces(7)): then both have the id 1. Signal-safe.
-pub fn process_mark() -> u32 {
+pub fn process_token() -> u32 {
     // The kernel's ids have 22 bits at most.
     process_id() ^ FORKS.load(Ordering::Relaxed).wrapping_mul(0x2_8001)
 }
 
 /// A flag that tells the first caller from all later ones. Unlike `Once`, whose other callers wait, it cannot leave a
 /// child of `fork` waiting for a thread that the child does not have.
-pub struct First(AtomicBool);
+pub struct OnceFlag(AtomicBool);
 
-impl First {
-    pub const fn new() -> First {
-        First(AtomicBool::new(false))
+impl OnceFlag {
+    pub const fn new() -> OnceFlag {
+        OnceFlag(AtomicBool::new(false))
     }
 
     /// True once.
@@ -71,7 +72,7 @@ impl First {
 #[derive(Debug)]
 pub struct OnceAProcess {
     word: AtomicU64,
-    /// The mark of the process that has looked it up.
+    /// Token of the process that has looked it up.
     process: AtomicU32,
 }
 
@@ -85,16 +86,16 @@ impl OnceAProcess {
 
     /// Gives it; `None` while the look-up fails. Signal-safe once it is known, and before as far as the look-up is.
     pub fn get(&self, look_up: impl FnOnce() -> Option<u64>) -> Option<u64> {
-        if self.process.load(Ordering::Acquire) != process_mark() {
+        if self.process.load(Ordering::Acquire) != process_token() {
             self.word.store(look_up()?, Ordering::Relaxed);
-            self.process.store(process_mark(), Ordering::Release);
+            self.process.store(process_token(), Ordering::Release);
         }
         Some(self.word.load(Ordering::Relaxed))
     }
 }
 
 /// Times that a thread checks if a lock is free that its holder may keep for ever.
-const POLLS: u32 = 100;
+const MAX_LOCK_POLLS: u32 = 100;
 
 /// Takes a lock, or gives up after so many looks, a millisecond apart: its holder may be, or wait for, the one that asks.
 pub fn lock_within<T>(mutex: &Mutex<T>, polls: u32) -> Option<MutexGuard<'_, T>> {
@@ -147,7 +148,7 @@ impl<T> ForkLock<T> {
 
     /// Takes it, or gives up after a while.
     pub fn lock_soon(&self) -> Option<MutexGuard<'_, T>> {
-        lock_within(&self.mutex, POLLS)
+        lock_within(&self.mutex, MAX_LOCK_POLLS)
     }
 
     /// Before `fork`, in its thread.
@@ -202,7 +203,7 @@ macro_rules! around_forks {
         extern "C" fn in_child() {
             $lock.in_child();
         }
-        static ONCE: $crate::platform::forked::First = $crate::platform::forked::First::new();
+        static ONCE: $crate::platform::forked::OnceFlag = $crate::platform::forked::OnceFlag::new();
         if ONCE.is_now() {
             // SAFETY: plain functions, which stay for ever.
             unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };

@@ -41,8 +41,7 @@ impl AsRef<[u8]> for FileMap {
     }
 }
 
-/// Memory that was mapped and touched at creation, so that writing to it neither allocates nor
-/// faults.
+/// Anonymous memory. What was touched at creation is resident: writing there neither allocates nor faults.
 #[derive(Debug)]
 pub struct Reserved(Mapping);
 

@@ -46,7 +46,7 @@ use apple as os;
 use linux as os;
 
 // Kept sorted. Each name exists on every platform, with the same meaning.
-pub use forked::process_mark;
+pub use forked::process_token;
 #[cfg(target_os = "linux")]
 pub(crate) use os::code_copy;
 pub use os::context;
@@ -69,8 +69,8 @@ pub use os::stop;
 pub use os::threads;
 pub use os::threads::Thread;
 pub use os::vitals;
-pub use os::{errno, is_dumpable, open_for_reports, provide_stacks, set_errno};
-pub use surface::{Power, Served, ThreadName};
+pub use os::{errno, is_dumpable, open_for_reports, set_errno};
+pub use surface::{Power, QueueWorker, ThreadName};
 
 /// The id of this process, as the kernel knows it now: a child of `fork` has its own. Signal-safe.
 pub fn process_id() -> u32 {

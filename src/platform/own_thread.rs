@@ -34,10 +34,7 @@ pub fn with_mask_of_app<T>(callback: impl FnOnce() -> T) -> T {
 }
 
 /// Starts a thread of ours.
-pub fn spawn(
-    thread: Builder,
-    work: impl FnOnce() + Send + 'static,
-) -> std::io::Result<JoinHandle<()>> {
+pub fn spawn(thread: Builder, work: Box<dyn FnOnce() + Send>) -> std::io::Result<JoinHandle<()>> {
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     // The new thread is begun with all signals blocked, until it is known as ours.

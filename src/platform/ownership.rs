@@ -14,7 +14,7 @@ use super::{errno, user};
 
 /// Those beside this process' user who may put files into a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Others {
+pub enum OtherWriters {
     /// Another user, who has it.
     Own,
     /// Another user, who has made the link that leads to it.
@@ -25,17 +25,17 @@ pub enum Others {
     Write,
 }
 
-impl Others {
+impl OtherWriters {
     /// The shell command after which the folder at `path` is this user's alone.
     pub fn repair(self, path: &Path) -> String {
         let quoted = |path: &Path| path.to_string_lossy().replace('\'', r"'\''");
         let path_text = quoted(path);
         match self {
-            Others::Write => format!("chmod go-w '{path_text}'"),
-            Others::Own => format!("sudo chown {} '{path_text}'", user()),
+            OtherWriters::Write => format!("chmod go-w '{path_text}'"),
+            OtherWriters::Own => format!("sudo chown {} '{path_text}'", user()),
             // To own a stranger's link would be to go where it leads.
-            Others::Link => format!("sudo rm '{path_text}'"),
-            Others::Above => {
+            OtherWriters::Link => format!("sudo rm '{path_text}'"),
+            OtherWriters::Above => {
                 let above = open_above(path).unwrap_or_default();
                 format!("chmod o-w '{}'", quoted(&above))
             }
@@ -47,15 +47,15 @@ impl Others {
 ///
 /// # Errors
 /// The path has no file any more.
-pub fn others(path: &Path, folder: &FileStat) -> io::Result<Option<Others>> {
+pub fn other_writers(path: &Path, folder: &FileStat) -> io::Result<Option<OtherWriters>> {
     let named = FileStat::from(&fs::symlink_metadata(path)?);
-    let by_name = || named.is_strangers().then_some(Others::Link);
-    let others = folder.others().or_else(by_name);
-    Ok(others.or_else(|| open_above(path).map(|_| Others::Above)))
+    let by_name = || named.is_strangers().then_some(OtherWriters::Link);
+    let writers = folder.other_writers().or_else(by_name);
+    Ok(writers.or_else(|| open_above(path).map(|_| OtherWriters::Above)))
 }
 
 /// Most folders above another one that are checked.
-const MOST_ABOVE: usize = 128;
+const MAX_ABOVE: usize = 128;
 
 /// Returns a folder on the way to `path` in which all users may rename others' files, or a link there that another
 /// user made. Whoever changes one of these changes what the path leads to.
@@ -74,7 +74,7 @@ pub fn open_above(path: &Path) -> Option<PathBuf> {
     });
     let named = std::path::absolute(path).ok();
     let named = named.iter().flat_map(|path| path.ancestors().skip(1));
-    let mut above = named.map(Path::to_owned).chain(parents.take(MOST_ABOVE));
+    let mut above = named.map(Path::to_owned).chain(parents.take(MAX_ABOVE));
     above.find(|above| is_open(above))
 }
 
@@ -150,11 +150,11 @@ impl FileStat {
     }
 
     /// Returns who beside this process' user may change this folder.
-    pub(super) fn others(&self) -> Option<Others> {
+    pub(super) fn other_writers(&self) -> Option<OtherWriters> {
         if self.is_strangers() {
-            Some(Others::Own)
+            Some(OtherWriters::Own)
         } else {
-            self.is_wide.then_some(Others::Write)
+            self.is_wide.then_some(OtherWriters::Write)
         }
     }
 
@@ -191,8 +191,8 @@ mod tests {
     /// Another user.
     const STRANGER: u32 = 65_534;
 
-    fn of_path(path: &Path) -> Option<Others> {
-        others(path, &FileStat::from(&fs::metadata(path).unwrap())).unwrap()
+    fn of_path(path: &Path) -> Option<OtherWriters> {
+        other_writers(path, &FileStat::from(&fs::metadata(path).unwrap())).unwrap()
     }
 
     fn set_mode(path: &Path, mode: u32) {
@@ -230,20 +230,20 @@ mod tests {
         make_folder(&folder).unwrap();
         for wide in [0o770, 0o702, 0o1777] {
             set_mode(&folder, wide);
-            assert_eq!(of_path(&folder), Some(Others::Write), "{wide:o}");
-            assert!(runs(&Others::Write.repair(&folder)));
+            assert_eq!(of_path(&folder), Some(OtherWriters::Write), "{wide:o}");
+            assert!(runs(&OtherWriters::Write.repair(&folder)));
             assert_eq!(of_path(&folder), None, "{wide:o}");
         }
         // In one with the sticky bit nobody may rename what is another's.
-        for (mode, found) in [(0o1777, None), (0o777, Some(Others::Above))] {
+        for (mode, found) in [(0o1777, None), (0o777, Some(OtherWriters::Above))] {
             set_mode(&above, mode);
             assert_eq!(of_path(&folder), found, "{mode:o}");
         }
         // By a link, too, whose own path goes round that folder.
         let link = outer.path().join("link");
         symlink(&folder, &link).unwrap();
-        assert_eq!(of_path(&link), Some(Others::Above));
-        assert!(runs(&Others::Above.repair(&link)));
+        assert_eq!(of_path(&link), Some(OtherWriters::Above));
+        assert!(runs(&OtherWriters::Above.repair(&link)));
         assert_eq!((of_path(&link), of_path(&folder)), (None, None));
     }
 
@@ -261,14 +261,18 @@ mod tests {
         }
         // Whatever its mode: this user could not change that.
         set_mode(&folder, 0o777);
-        assert_eq!(of_path(&folder), Some(Others::Own));
-        assert!(Others::Own.repair(&folder).starts_with("sudo chown 0 '"));
+        assert_eq!(of_path(&folder), Some(OtherWriters::Own));
+        assert!(
+            OtherWriters::Own
+                .repair(&folder)
+                .starts_with("sudo chown 0 '")
+        );
         set_mode(&folder, 0o700);
         chown(&folder, Some(0), None).unwrap();
         lchown(&link, Some(STRANGER), None).unwrap();
-        assert_eq!(of_path(&link), Some(Others::Link));
-        assert_eq!(of_path(&within), Some(Others::Above));
-        assert!(Others::Link.repair(&link).starts_with("sudo rm '"));
+        assert_eq!(of_path(&link), Some(OtherWriters::Link));
+        assert_eq!(of_path(&within), Some(OtherWriters::Above));
+        assert!(OtherWriters::Link.repair(&link).starts_with("sudo rm '"));
         let file = folder.join("file");
         fs::write(&file, "").unwrap();
         let facts = || FileStat::from(&fs::symlink_metadata(&file).unwrap());

@@ -11,7 +11,7 @@ pub const REGISTERS: usize = 34;
 ///
 /// Inlined, so that pc and sp are those of the function that calls it.
 #[inline(always)]
-pub fn here() -> [u64; REGISTERS] {
+pub fn current_registers() -> [u64; REGISTERS] {
     let mut file = [0u64; REGISTERS];
     #[cfg(target_arch = "x86_64")]
     // SAFETY: writes eight words into `file`, which has room for them, and changes nothing else

@@ -7,8 +7,10 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-pub use super::os::set_kernel_default;
+#[cfg(target_os = "linux")]
+pub use super::os::send_to as send;
 use super::os::{entry, is_sent, is_without_address, kernel_action, send_again};
+pub use super::os::{send_to_self, set_kernel_default};
 use super::{ScarceStack, errno, process_id, set_errno};
 
 /// The highest signal number that a handler can be kept for.
@@ -27,11 +29,6 @@ pub type Handler = fn(i32, *mut libc::siginfo_t, *mut c_void, Option<ScarceStack
 
 /// Our handler, from the first [`install`] on.
 static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
-
-/// Address of the function that the kernel calls.
-fn our_handler() -> usize {
-    entry::address()
-}
 
 /// Calls our handler.
 pub(super) fn dispatch(
@@ -57,17 +54,17 @@ pub fn install(signals: &[i32], handler: Handler) -> Result<(), (i32, io::Error)
             for &done in signals.iter().take(index) {
                 restore(done);
             }
-            return Err((signal, error));
+            return Err((signal, io::Error::from_raw_os_error(error)));
         }
     }
     Ok(())
 }
 
-fn install_one(signal: i32) -> io::Result<()> {
-    let place = slot(signal).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+fn install_one(signal: i32) -> Result<(), i32> {
+    let place = slot(signal).ok_or(libc::EINVAL)?;
     let before = exchange(signal, None)?;
     // Our handler may be there already, because another one has put it back. The action that we kept earlier then stays.
-    let is_kept = before.sa_sigaction == our_handler()
+    let is_kept = before.sa_sigaction == entry::address()
         || previous_action(signal).is_some_and(|kept| is_same(kept, &before));
     if !is_kept {
         place.store(Box::into_raw(Box::new(before)), Ordering::Release);
@@ -90,15 +87,15 @@ fn is_same(one: &libc::sigaction, other: &libc::sigaction) -> bool {
         && (1..=MAX_SIGNAL as i32).all(|signal| is_member(one, signal) == is_member(other, signal))
 }
 
-/// Puts our handler in place, whatever is there.
-pub fn reinstall(signal: i32) -> io::Result<()> {
+/// Puts our handler in place, whatever is there. The error is an `errno`.
+pub fn reinstall(signal: i32) -> Result<(), i32> {
     let before = previous_action(signal).filter(|before| is_handler(before));
     // A call that the signal interrupts is made again, or fails, as without us.
     let restart = before.map_or(0, |before| before.sa_flags & libc::SA_RESTART);
     // NODEFER: a crash inside our own handler must come to us, not end the process unseen.
     let flags = libc::SA_ONSTACK | libc::SA_NODEFER | restart;
     // Everything that is not a fault waits until the report is written.
-    let mut action = action(our_handler(), flags, &FAULTS);
+    let mut action = action(entry::address(), flags, &FAULTS);
     // The previous SIGSYS handler runs before we make any system call. So the kernel must set that handler's mask for us.
     if let Some(before) = before
         && signal == libc::SIGSYS
@@ -132,8 +129,10 @@ pub fn action(handler: usize, flags: i32, unblocked: &[i32]) -> libc::sigaction 
     }
 }
 
-/// Gives `signal` this action, where there is one, and returns the one before. errno stays.
-pub fn exchange(signal: i32, action: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
+/// Gives `signal` this action, where there is one, and returns the one before. The error is an `errno`;
+/// the thread's stays.
+#[inline(never)]
+pub fn exchange(signal: i32, action: Option<&libc::sigaction>) -> Result<libc::sigaction, i32> {
     let saved_errno = errno();
     let mut before = MaybeUninit::<libc::sigaction>::uninit();
     let action = action.map_or(std::ptr::null(), std::ptr::from_ref);
@@ -142,7 +141,7 @@ pub fn exchange(signal: i32, action: Option<&libc::sigaction>) -> io::Result<lib
     let result = unsafe {
         match libc::sigaction(signal, action, before.as_mut_ptr()) {
             0 => Ok(before.assume_init()),
-            _ => Err(io::Error::last_os_error()),
+            _ => Err(errno()),
         }
     };
     set_errno(saved_errno);
@@ -184,6 +183,7 @@ pub fn set_default(signal: i32) {
 
 /// Address of the handler of `signal` as it is now, and its flags; `None` where a sandbox denies the look. As libc has it:
 /// ThreadSanitizer keeps the app's handlers from the kernel.
+#[inline(never)]
 pub fn action_now(signal: i32) -> Option<(usize, i32)> {
     let now = exchange(signal, None).ok()?;
     Some((now.sa_sigaction, now.sa_flags))
@@ -192,16 +192,14 @@ pub fn action_now(signal: i32) -> Option<(usize, i32)> {
 /// Restores the previous handler of each signal whose handler is still ours. A handler installed over ours stays. It may
 /// still call ours, so the previous action stays kept.
 pub fn restore_if_ours(signals: &[i32]) {
-    let is_ours = |signal: &&i32| is_in_place(**signal);
-    signals
-        .iter()
-        .filter(is_ours)
-        .for_each(|&signal| restore(signal));
+    for &signal in signals.iter().filter(|&&signal| is_in_place(signal)) {
+        restore(signal);
+    }
 }
 
 /// Returns the signals whose action is no longer our handler with the flags that it needs.
 pub fn replaced(signals: &[i32]) -> Vec<i32> {
-    let is_ours = |(now, flags)| now == our_handler() && flags & NEEDED == NEEDED;
+    let is_ours = |(now, flags)| now == entry::address() && flags & NEEDED == NEEDED;
     let is_replaced = |signal: &i32| !action_now(*signal).is_some_and(is_ours);
     signals.iter().copied().filter(is_replaced).collect()
 }
@@ -212,19 +210,19 @@ pub const NEEDED: i32 = libc::SA_SIGINFO | libc::SA_ONSTACK;
 /// Returns true if our handler is in place without SA_SIGINFO: signal(2) has put back its address alone.
 pub fn lacks_siginfo(signal: i32) -> bool {
     kernel_action(signal)
-        .is_some_and(|(now, flags)| now == our_handler() && flags & libc::SA_SIGINFO == 0)
+        .is_some_and(|(now, flags)| now == entry::address() && flags & libc::SA_SIGINFO == 0)
 }
 
 /// Returns true if our handler is in place.
 pub fn is_in_place(signal: i32) -> bool {
-    disposition(signal) == Some(our_handler())
+    disposition(signal) == Some(entry::address())
 }
 
 /// Returns true if another handler than ours, of the app's own, is in place.
 #[cfg(target_vendor = "apple")]
 pub fn is_replaced(signal: i32) -> bool {
     disposition(signal)
-        .is_some_and(|now| ![libc::SIG_DFL, libc::SIG_IGN, our_handler()].contains(&now))
+        .is_some_and(|now| ![libc::SIG_DFL, libc::SIG_IGN, entry::address()].contains(&now))
 }
 
 /// Returns true if `signal` has the default action.
@@ -310,34 +308,18 @@ pub unsafe fn call_previous(
         set_default(signal);
     }
     let now = disposition(signal);
-    // SAFETY: the caller vouches for what arrived.
-    unsafe { call_as_kernel(action, signal, info, context, scarce) };
-    // SAFETY: the caller vouches for `info`.
-    let dies = is_last && unsafe { refaults_on_return(signal, info) };
-    !dies && disposition(signal) == now
-}
-
-/// Calls the handler of `action` as the kernel would have, but with faults unblocked. It may jump out. Signal-safe, as far as that
-/// handler is.
-///
-/// # Safety
-/// - As for [`call_previous`], and `action` has a handler for `signal`.
-pub unsafe fn call_as_kernel(
-    action: &libc::sigaction,
-    signal: i32,
-    info: *mut libc::siginfo_t,
-    context: *mut c_void,
-    scarce: Option<ScarceStack>,
-) {
     let mut saved_mask = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the kernel would call the same function with the same arguments; which of the two
-    // types it has depends on SA_SIGINFO (sigaction(2)). The first call fills in `saved_mask`, the last one puts it back.
+    // SAFETY: the kernel would call the same function with the same arguments; which of the two types it has depends on
+    // SA_SIGINFO (sigaction(2)). The first call fills in `saved_mask`, the last one puts it back.
     unsafe {
         let mask = mask_of(signal, action, context);
         libc::pthread_sigmask(libc::SIG_SETMASK, &mask, saved_mask.as_mut_ptr());
         call(action, signal, info, context, scarce);
         libc::pthread_sigmask(libc::SIG_SETMASK, saved_mask.as_ptr(), std::ptr::null_mut());
     }
+    // SAFETY: the caller vouches for `info`.
+    let dies = is_last && unsafe { refaults_on_return(signal, info) };
+    !dies && disposition(signal) == now
 }
 
 /// Calls the previous handler of a system call that was trapped, as the kernel would have. Makes no system call. Returns
@@ -517,11 +499,6 @@ pub unsafe fn read_siginfo(signal: i32, info: *const libc::siginfo_t) -> SignalI
     }
 }
 
-/// Sends `signal` to the calling thread.
-pub fn send_to_self(signal: i32) {
-    super::os::send_to_self(signal);
-}
-
 /// Blocks all signals but faults, whatever the thread had blocked: the mask with which our handler writes a report. The
 /// kernel restores the thread's own mask when the handler returns.
 pub fn block_all_but_faults() {
@@ -552,12 +529,6 @@ pub fn pause(nanoseconds: i64) {
         tv_nsec: nanoseconds % 1_000_000_000,
     };
     super::os::sleep(&time);
-}
-
-/// Sends `signal` to a thread of this process.
-#[cfg(target_os = "linux")]
-pub fn send(thread: super::Thread, signal: i32) {
-    super::os::send_to(thread, signal);
 }
 
 #[cfg(all(test, not(loom)))]

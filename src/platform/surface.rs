@@ -2,7 +2,7 @@
 
 use super::forked::OnceAProcess;
 use super::text::FixedText;
-use super::{SystemError, Thread, clock, context, os};
+use super::{Semaphore, SystemError, Thread, clock, context, os};
 
 /// The reason why a thread could not be captured.
 #[cfg_attr(target_vendor = "apple", allow(dead_code, reason = "Linux alone"))]
@@ -143,7 +143,7 @@ pub enum Holder {
 
 /// The state of the main queue at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Served {
+pub struct QueueWorker {
     /// The thread that runs its work; `None` if no thread other than the usual one is known to.
     pub by: Option<Thread>,
     /// True if it is empty and no thread runs its work, false if one does; `None` if the queue does not show it.
@@ -211,6 +211,7 @@ pub struct ThreadName(FixedText<32>);
 
 impl ThreadName {
     /// Reads the name that the kernel has now. Signal-safe.
+    #[inline(never)]
     pub fn of(thread: Thread) -> ThreadName {
         let fill = |room: &mut [u8]| room.first_chunk_mut().map_or(0, |room| thread.name(room));
         ThreadName(FixedText::filled(fill))
@@ -252,6 +253,18 @@ pub fn major_faults() -> Option<u64> {
     // SAFETY: `used` lives across the call.
     let known = unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut used) } == 0;
     known.then(|| u64::try_from(used.ru_majflt).unwrap_or(0))
+}
+
+impl Semaphore {
+    /// Takes one permit, waiting for it as long as it takes.
+    pub fn wait(&self) {
+        self.wait_until(u64::MAX);
+    }
+
+    /// Takes one permit; `false` when none came within so many nanoseconds.
+    pub fn wait_timeout(&self, nanoseconds: u64) -> bool {
+        self.wait_until(clock::monotonic().saturating_add(nanoseconds))
+    }
 }
 
 #[cfg(test)]

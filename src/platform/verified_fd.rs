@@ -32,20 +32,16 @@ impl KnownDescriptor {
     }
 
     /// The state of the file now; `EBADF` where the descriptor was closed elsewhere.
-    fn facts(&self) -> Result<FileStat, i32> {
+    pub fn facts(&self) -> Result<FileStat, i32> {
         let now = FileStat::of(self.number)?;
         let is_same = (now.device, now.inode) == (self.device, self.inode);
         if is_same { Ok(now) } else { Err(libc::EBADF) }
     }
 
     /// Its number; `EBADF` where it was closed elsewhere.
+    #[inline(never)]
     pub fn get(&self) -> Result<RawFd, i32> {
         self.facts().map(|_| self.number)
-    }
-
-    /// Returns the length of the file in bytes, and true if it still has a name.
-    pub fn length(&self) -> Result<(u64, bool), i32> {
-        self.facts().map(|now| (now.length, now.links > 0))
     }
 
     /// Closes it, unless it was closed elsewhere.
@@ -72,7 +68,7 @@ pub struct VerifiedFd {
 
 impl VerifiedFd {
     /// Owns none yet.
-    pub const fn none() -> VerifiedFd {
+    pub const fn unowned() -> VerifiedFd {
         VerifiedFd {
             number: AtomicI32::new(NONE),
             device: AtomicU64::new(0),
@@ -84,14 +80,14 @@ impl VerifiedFd {
     pub fn new(fd: OwnedFd) -> Result<VerifiedFd, i32> {
         let known = KnownDescriptor::of(fd.as_raw_fd())?;
         let _ = fd.into_raw_fd();
-        let kept = VerifiedFd::none();
+        let kept = VerifiedFd::unowned();
         kept.claim(known);
         Ok(kept)
     }
 
     /// Owns another descriptor for the same; none where the process may have no more.
     pub(super) fn duplicate(&self) -> VerifiedFd {
-        let (kept, mut known) = (VerifiedFd::none(), self.known());
+        let (kept, mut known) = (VerifiedFd::unowned(), self.known());
         // SAFETY: takes no memory; of what is no descriptor there is no duplicate.
         known.number = unsafe { libc::fcntl(known.number, libc::F_DUPFD_CLOEXEC, 3) };
         kept.claim(known);
@@ -129,6 +125,7 @@ impl VerifiedFd {
     }
 
     /// The file that it is open on.
+    #[inline(never)]
     pub(super) fn known(&self) -> KnownDescriptor {
         KnownDescriptor {
             number: self.number.load(Ordering::Acquire),
@@ -142,7 +139,7 @@ impl VerifiedFd {
     pub fn replace(&self, fd: OwnedFd) -> Result<(), i32> {
         let new = KnownDescriptor::of(fd.as_raw_fd())?;
         match self.get() {
-            Ok(number) if number != fd.as_raw_fd() => put(fd.as_raw_fd(), number)?,
+            Ok(number) if number != fd.as_raw_fd() => replace_fd(fd.as_raw_fd(), number)?,
             // The app has closed it; what was opened since may have got the same number.
             _ => self.number.store(fd.into_raw_fd(), Ordering::Release),
         }
@@ -159,7 +156,7 @@ impl Drop for VerifiedFd {
 }
 
 /// Puts what `from` is open on in the place of `to`.
-fn put(from: RawFd, to: RawFd) -> Result<(), i32> {
+fn replace_fd(from: RawFd, to: RawFd) -> Result<(), i32> {
     // SAFETY: plain calls on open descriptors.
     unsafe {
         #[cfg(target_os = "linux")]

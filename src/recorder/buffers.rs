@@ -7,7 +7,7 @@ use crate::context::{CONTEXT, Snapshot};
 use crate::report::{Chains, RawChains, RawFrame};
 
 /// Sections are made in this much memory before they go out whole.
-const BUFFER: usize = 64 << 10;
+const SECTION_BUFFER: usize = 64 << 10;
 /// A thread's frames, at most.
 pub(crate) const MAX_FRAMES: usize = 1024;
 /// Images in one report, at most.
@@ -28,7 +28,7 @@ impl ReportBuffers {
     pub fn new() -> ReportBuffers {
         // Zeroes would be pages that the kernel has yet to give.
         ReportBuffers {
-            buffer: vec![0xff; BUFFER].into_boxed_slice(),
+            buffer: vec![0xff; SECTION_BUFFER].into_boxed_slice(),
             indices: ImageIndices::new(),
             frames: RawFrame::room(MAX_FRAMES),
             context: Snapshot::new(),
@@ -53,8 +53,7 @@ impl ReportBuffers {
 
     /// A new report has no images yet.
     pub fn forget_images(&mut self) {
-        self.indices.len = 0;
-        self.indices.written = 0;
+        (self.indices.len, self.indices.written) = (0, 0);
     }
 }
 
@@ -106,7 +105,7 @@ impl ImageIndices {
 
     /// Copies `frames` into `scratch` with the file's image numbers. `images` may be others than when the stack was
     /// taken.
-    pub fn number<'s>(
+    pub fn number_images<'s>(
         &mut self,
         frames: &[RawFrame],
         images: &ImagesGuard,
@@ -125,7 +124,7 @@ impl ImageIndices {
     }
 
     /// Counts in the images of async callers.
-    pub fn need(&mut self, tasks: RawChains<'_>, images: &ImagesGuard) {
+    pub fn count_async_images(&mut self, tasks: RawChains<'_>, images: &ImagesGuard) {
         let all = (0..tasks.chains.len()).filter_map(|index| tasks.at(index));
         for caller in all.flat_map(|(_, callers, _)| callers) {
             if let Some(image) = images.at(*caller).filter(|image| !image.is_gone()) {

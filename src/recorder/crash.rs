@@ -33,9 +33,10 @@ pub(crate) struct CrashRecorder {
     work: UnsafeCell<CrashWork>,
 }
 
+/// What a crash report is written with, reserved at install.
 #[derive(Debug)]
 struct CrashWork {
-    work: Scratch,
+    scratch: Scratch,
     /// Memory for the frames of a throw.
     thrown: Box<[RawFrame]>,
     recording: Option<Recording>,
@@ -57,8 +58,8 @@ impl CrashRecorder {
         near_memory: bool,
     ) -> std::io::Result<CrashRecorder> {
         let work = CrashWork {
-            work: Scratch::new(limits, facts.threads)?,
-            thrown: RawFrame::room(terminate::STACK),
+            scratch: Scratch::new(limits, facts.threads)?,
+            thrown: RawFrame::room(terminate::MAX_ADDRESSES),
             recording: None,
             stamp: Stamp::default(),
         };
@@ -166,7 +167,7 @@ impl Cause {
 
     pub fn message(&self) -> Option<&str> {
         if let Some(exception) = &self.exception {
-            return exception.what();
+            return exception.message();
         }
         if let Some(panic) = &self.panic {
             return Some(panic.message());

@@ -21,7 +21,7 @@ pub(crate) type OnStall = Box<dyn FnMut(&StallEvent<'_>) + Send>;
 
 /// Logs a stall, as it begins or, with the way it ended, when it is over.
 #[cfg(feature = "tracing")]
-pub(crate) fn trace(info: &StallInfo, outcome: Option<StallOutcome>) {
+pub(crate) fn log_stall(info: &StallInfo, outcome: Option<StallOutcome>) {
     match outcome {
         None => tracing::warn!(
             target: "wedjat",

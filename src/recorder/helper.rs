@@ -9,16 +9,16 @@ use crate::capture::ImageTable;
 use crate::platform::{Semaphore, clock, own_thread, vitals};
 use crate::store::Tidying;
 use crate::store::launch;
-use crate::trigger::crash::{self, Away, LifeWatch};
+use crate::trigger::crash::{self, LifeWatch, OtherWork};
 use crate::trigger::terminate;
-use crate::vitals::GAUGES;
+use crate::vitals::VITALS;
 
 /// Time between two counts of the kernel's kills, nanoseconds: an earlier kill was the end of another process.
-const COUNTS: u64 = 5_000_000_000;
+const COUNT_PERIOD: u64 = 5_000_000_000;
 /// The same in a process that does nothing.
-const COUNTS_IDLE: u64 = 300_000_000_000;
+const IDLE_COUNT_PERIOD: u64 = 300_000_000_000;
 /// CPU time below which a process did nothing, nanoseconds: it cannot have filled much memory.
-const NOTHING: u64 = 10_000_000;
+const MAX_IDLE_CPU: u64 = 10_000_000;
 
 /// Posted when there is something to do.
 static WAKE_UP: Semaphore = Semaphore::new();
@@ -26,16 +26,16 @@ static WAKE_UP: Semaphore = Semaphore::new();
 pub(crate) static TERMINATE: AtomicBool = AtomicBool::new(false);
 static STOP: AtomicBool = AtomicBool::new(false);
 /// Counts of the refreshes requested, and of those done.
-static REQUESTED: AtomicU64 = AtomicU64::new(0);
-static ANSWERED: AtomicU64 = AtomicU64::new(0);
+static REFRESHES: AtomicU64 = AtomicU64::new(0);
+static REFRESHED: AtomicU64 = AtomicU64::new(0);
 /// True if the folder is to be tidied up.
 static TIDY: AtomicBool = AtomicBool::new(false);
 /// True if the last of the app's threads may end, which is to end the process.
 static LAST_MAY_END: AtomicBool = AtomicBool::new(false);
 /// Ends the recorder's threads.
-static END: std::sync::OnceLock<fn()> = std::sync::OnceLock::new();
+static END_THREADS: std::sync::OnceLock<fn()> = std::sync::OnceLock::new();
 /// Time between two looks for threads of the app's, nanoseconds.
-const LOOKS: u64 = 1_000_000_000;
+const SCAN_PERIOD: u64 = 1_000_000_000;
 
 /// The running thread; dropping it stops and joins it. One a process, as there is one monitor.
 #[derive(Debug)]
@@ -47,14 +47,14 @@ impl Helper {
     /// Starts it. `tidy` begins what [`Helper::tidy_soon`] requests.
     pub fn spawn(tidy: impl Fn() -> Option<Tidying> + Send + 'static) -> io::Result<Helper> {
         let _ = [&STOP, &TIDY, &LAST_MAY_END].map(|flag| flag.swap(false, Ordering::SeqCst));
-        let thread = crate::trigger::spawn("wedjat-helper", 512 << 10, move || run(tidy))?;
-        let thread = Some(thread);
+        let work = Box::new(move || run(tidy));
+        let thread = Some(crate::trigger::spawn("wedjat-helper", 512 << 10, work)?);
         Ok(Helper { thread })
     }
 
     /// Requests a fresh image table and does not wait. Signal-safe.
     pub fn refresh_soon() -> u64 {
-        let ticket = REQUESTED.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
+        let ticket = REFRESHES.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
         WAKE_UP.post();
         ticket
     }
@@ -67,7 +67,7 @@ impl Helper {
 
     /// Looks from now on, once a second, whether the app has threads, and calls `end` once it has none.
     pub fn look_for_last_end(end: fn()) {
-        let _ = END.set(end);
+        let _ = END_THREADS.set(end);
         LAST_MAY_END.store(true, Ordering::SeqCst);
         WAKE_UP.post();
     }
@@ -78,7 +78,7 @@ impl Helper {
         let ticket = Helper::refresh_soon();
         let deadline = clock::monotonic().saturating_add(nanoseconds);
         loop {
-            if ANSWERED.load(Ordering::SeqCst) >= ticket {
+            if REFRESHED.load(Ordering::SeqCst) >= ticket {
                 return true;
             }
             if clock::monotonic() >= deadline {
@@ -106,7 +106,7 @@ pub(crate) struct Renewals {
 
 impl Renewals {
     /// Time that the helper may take, nanoseconds: it may be behind the loader's lock.
-    const WAIT: u64 = 20_000_000;
+    const MAX_HELPER_WAIT: u64 = 20_000_000;
 
     pub fn new() -> Renewals {
         Renewals {
@@ -125,7 +125,7 @@ impl Renewals {
             Helper::refresh_soon();
             return false;
         }
-        self.stuck = !Helper::refresh_within(Self::WAIT);
+        self.stuck = !Helper::refresh_within(Self::MAX_HELPER_WAIT);
         !self.stuck
     }
 }
@@ -142,32 +142,32 @@ impl Drop for Helper {
 
 /// The schedule of the counts. Each count that finds the process idle doubles the time to the next one.
 #[derive(Debug)]
-struct Counts {
+struct KillCounts {
     /// CPU time of the process and the time, when it was counted last.
     cpu: u64,
     counted: u64,
     period: u64,
 }
 
-impl Counts {
-    fn new(cpu: u64, now: u64) -> Counts {
-        Counts {
+impl KillCounts {
+    fn new(cpu: u64, now: u64) -> KillCounts {
+        KillCounts {
             cpu,
             counted: now,
-            period: COUNTS,
+            period: COUNT_PERIOD,
         }
     }
 
     /// Returns the time to wait until the next count, nanoseconds; 0 if it is due.
     fn wait(&mut self, cpu: u64, now: u64) -> u64 {
-        let is_idle = cpu.saturating_sub(self.cpu) < NOTHING;
+        let is_idle = cpu.saturating_sub(self.cpu) < MAX_IDLE_CPU;
         if !is_idle {
-            self.period = COUNTS;
+            self.period = COUNT_PERIOD;
         }
         let wait = self.counted.saturating_add(self.period).saturating_sub(now);
         if wait == 0 {
             if is_idle {
-                self.period = self.period.saturating_mul(2).min(COUNTS_IDLE);
+                self.period = self.period.saturating_mul(2).min(IDLE_COUNT_PERIOD);
             }
             self.cpu = cpu;
             self.counted = now;
@@ -177,28 +177,28 @@ impl Counts {
 }
 
 fn run(tidy: impl Fn() -> Option<Tidying>) {
-    let mut counts = Counts::new(clock::process_cpu(), clock::monotonic());
+    let mut counts = KillCounts::new(clock::process_cpu(), clock::monotonic());
     let mut tidying = None;
     let mut life = LifeWatch::default();
     loop {
-        let away = Away::begin();
-        let look = life.look(clock::monotonic());
+        let away = OtherWork::begin();
+        let look = life.check_survival(clock::monotonic());
         // A process that dies has its images listed, and no more: a disk, or a lock that the thread which dies keeps, may keep us.
         let dies = crash::in_progress();
         if !dies {
             launch::write_changes();
         }
-        let requested = REQUESTED.load(Ordering::SeqCst);
-        if requested != ANSWERED.load(Ordering::SeqCst) {
+        let requested = REFRESHES.load(Ordering::SeqCst);
+        if requested != REFRESHED.load(Ordering::SeqCst) {
             ImageTable::refresh();
             if !dies {
-                GAUGES.refresh_power();
+                VITALS.refresh_power();
             }
             if !dies && TERMINATE.load(Ordering::SeqCst) {
                 // C++ may have come with a library.
                 terminate::install();
             }
-            ANSWERED.store(requested, Ordering::SeqCst);
+            REFRESHED.store(requested, Ordering::SeqCst);
         }
         if !dies && TIDY.swap(false, Ordering::SeqCst) {
             tidying = tidy();
@@ -216,14 +216,14 @@ fn run(tidy: impl Fn() -> Option<Tidying>) {
             .then(|| counts.wait(clock::process_cpu(), clock::monotonic()));
         if LAST_MAY_END.load(Ordering::SeqCst) && own_thread::are_alone() {
             LAST_MAY_END.store(false, Ordering::SeqCst);
-            END.get().inspect(|end| end());
+            END_THREADS.get().inspect(|end| end());
         }
-        let looks = LAST_MAY_END.load(Ordering::SeqCst).then_some(LOOKS);
+        let looks = LAST_MAY_END.load(Ordering::SeqCst).then_some(SCAN_PERIOD);
         match look.into_iter().chain(count).chain(looks).min() {
             None => WAKE_UP.wait(),
             Some(0) => {
-                GAUGES.mark();
-                launch::count(&GAUGES.memory());
+                VITALS.sample_cpu();
+                launch::count(&VITALS.memory());
             }
             Some(wait) => {
                 let _ = WAKE_UP.wait_timeout(wait);
@@ -241,7 +241,7 @@ mod tests {
     /// Seconds at which it counts, of so many, in a process that has used `cpu` nanoseconds by each second; it is
     /// woken each second where `awake` returns `true`.
     fn counted(seconds: u64, cpu: impl Fn(u64) -> u64, awake: impl Fn(u64) -> bool) -> Vec<u64> {
-        let mut counts = Counts::new(cpu(0), 0);
+        let mut counts = KillCounts::new(cpu(0), 0);
         let mut counted = Vec::new();
         let mut wakes = 0;
         for second in 0..=seconds {

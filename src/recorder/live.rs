@@ -13,7 +13,7 @@ use crate::capture::{CaptureLimits, ImageTable, ImagesGuard};
 use crate::platform::forked::lock_within;
 use crate::platform::{Thread, ThreadName, folder};
 use crate::report::name::Name;
-use crate::report::{CaptureView, EventKind, EventView, ThreadView, WalkEnd};
+use crate::report::{CaptureView, EventKind, EventView, ThreadState, ThreadView, WalkEnd};
 use crate::trigger::crash;
 use crate::trigger::loss::{LOSSES, LossReason};
 use crate::trigger::panic::Panic;
@@ -29,11 +29,11 @@ pub(crate) struct LiveRecorder {
 }
 
 /// The first report allocates less than this besides the room for stacks, and a later one less than the other, bytes.
-const NEEDS: usize = 1 << 20;
-const NEEDS_AGAIN: usize = 64 << 10;
+const FIRST_BYTES: usize = 1 << 20;
+const LATER_BYTES: usize = 64 << 10;
 
 /// Times that a panic checks if another report is written, a millisecond apart.
-const POLLS: u32 = 1000;
+const MAX_POLLS: u32 = 1000;
 
 /// The threads whose stacks [`Monitor::stacks`](crate::Monitor::stacks) returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,14 +57,14 @@ impl LiveRecorder {
         }
     }
 
-    fn work(&self) -> MutexGuard<'_, Option<Scratch>> {
+    fn lock_scratch(&self) -> MutexGuard<'_, Option<Scratch>> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// # Errors
     /// [`io::ErrorKind::OutOfMemory`] where there is less than this takes: what allocates below would end the app.
     fn made<'w>(&self, work: &'w mut Option<Scratch>) -> io::Result<&'w mut Scratch> {
-        scratch::memory_left(work.as_ref().map_or(NEEDS, |_| NEEDS_AGAIN))?;
+        scratch::memory_left(work.as_ref().map_or(FIRST_BYTES, |_| LATER_BYTES))?;
         let made = match work.take() {
             Some(made) => made,
             None => Scratch::new(&self.limits, self.facts.threads)?,
@@ -75,7 +75,7 @@ impl LiveRecorder {
     /// The stacks as text, a line a frame; of several threads each under a line of its own.
     #[inline(never)]
     pub fn stacks(&self, which: Threads, main: Thread) -> io::Result<String> {
-        let mut work = self.work();
+        let mut work = self.lock_scratch();
         let Scratch {
             capturer, threads, ..
         } = self.made(&mut work)?;
@@ -89,7 +89,7 @@ impl LiveRecorder {
             Threads::Main => vec![main],
             Threads::Current => vec![here],
             Threads::All => {
-                let (listed, more) = threads.now();
+                let (listed, more) = threads.refresh();
                 left_out = more;
                 let others = listed.iter().copied().filter(|thread| *thread != here);
                 [here].into_iter().chain(others).collect()
@@ -148,7 +148,7 @@ impl LiveRecorder {
             reason: Some(reason),
             ..EventView::default()
         };
-        self.write(&mut self.work(), &event, Thread::current(), true)
+        self.write(&mut self.lock_scratch(), &event, Thread::current(), true)
     }
 
     /// A report of all threads, the one with this id first: the report is about that one.
@@ -165,13 +165,13 @@ impl LiveRecorder {
             thread: Some(id),
             ..EventView::default()
         };
-        Some(self.write(&mut self.work(), &event, thread, true))
+        Some(self.write(&mut self.lock_scratch(), &event, thread, true))
     }
 
     /// A report of a panic: the calling thread alone. `None` where another report takes longer than a second, or is
     /// this very thread's.
     pub fn panicked(&self, panic: &Panic<'_>) -> Option<io::Result<Name>> {
-        let free = lock_within(&self.work, POLLS);
+        let free = lock_within(&self.work, MAX_POLLS);
         if free.is_none() {
             LOSSES.count(LossReason::Unwritten);
         }
@@ -223,7 +223,7 @@ impl LiveRecorder {
             let tally = work.write_threads(&mut recording, &mut images, Renewals::new(), others);
             tally.add_to(&mut cost);
         }
-        recording.cost(&mut work.buffers, &cost);
+        recording.write_cost(&mut work.buffers, &cost);
         recording.loss(&mut work.buffers);
         let (name, bytes) = recording.finish(folder, &mut work.buffers).map_err(from)?;
         COUNTERS.reported(bytes);
@@ -236,12 +236,12 @@ impl LiveRecorder {
         work: &mut Scratch,
         recording: &mut Recording,
         images: &ImagesGuard,
-    ) -> CaptureView<'static> {
+    ) -> CaptureView {
         let here = Thread::current();
         let captured = work.capturer.capture_here(images);
         let name = ThreadName::of(here);
         let thread = ThreadView {
-            state: Some("running"),
+            state: Some(ThreadState::Running),
             cpu: here.progress().map(|now| Duration::from_nanos(now.cpu)),
             ..view(here, &name)
         };

@@ -15,13 +15,13 @@ use crate::trigger::crash;
 use crate::trigger::load::{Excess, LoadObservation};
 use crate::trigger::load_watch::LoadWatcher;
 use crate::trigger::sampling::Samples;
-use crate::vitals::{FRAMES, GAUGES};
+use crate::vitals::{FRAMES, VITALS};
 
 /// Samples of the thread in question, and how far apart.
 const SAMPLES: u64 = 20;
-const APART: Duration = Duration::from_millis(50);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 /// Hottest threads that are reported.
-const HOTTEST: usize = 5;
+const MAX_HOTTEST: usize = 5;
 
 /// The recorder of the thread that looks for too much load.
 pub(crate) struct LoadRecorder {
@@ -41,7 +41,7 @@ impl LoadRecorder {
         limits: &CaptureLimits,
         shared: Shared,
     ) -> std::io::Result<LoadRecorder> {
-        let total = GAUGES.memory().device_total;
+        let total = VITALS.memory().device_total;
         let group = vitals::memory_group().and_then(|group| group.limit);
         Ok(LoadRecorder {
             work: Scratch::new(limits, shared.facts.threads)?,
@@ -69,14 +69,14 @@ impl LoadRecorder {
             .filter(|thread| !own.contains(&Some(thread.tid())))
             .map(|thread| (thread, clock::thread_cpu(thread.tid())))
             .collect();
-        std::thread::sleep(APART.saturating_mul(2));
+        std::thread::sleep(SAMPLE_INTERVAL.saturating_mul(2));
         let now = gauges.iter().zip(0u64..).map(|((thread, before), index)| {
             let now = clock::thread_cpu(thread.tid());
             (now.saturating_sub(*before), index)
         });
         let mut used: Vec<(u64, u64)> = now.filter(|(used, _)| *used > 0).collect();
         used.sort_unstable();
-        let hottest = used.into_iter().rev().take(HOTTEST);
+        let hottest = used.into_iter().rev().take(MAX_HOTTEST);
         hottest
             .filter_map(|(_, index)| Some(gauges.get(index as usize)?.0))
             .collect()
@@ -136,7 +136,7 @@ impl LoadRecorder {
                     break;
                 }
                 let images = ImageTable::enter();
-                let at = (APART.as_nanos() as u64).saturating_mul(taken);
+                let at = (SAMPLE_INTERVAL.as_nanos() as u64).saturating_mul(taken);
                 let state = state(&gauge);
                 let now = first.progress();
                 let captured = match work.capturer.capture_blocked(first, now, &images) {
@@ -149,11 +149,11 @@ impl LoadRecorder {
                 let last = taken == SAMPLES - 1;
                 recording.samples(&mut work.buffers, &images, &mut self.samples, last);
                 drop(images);
-                std::thread::sleep(APART);
+                std::thread::sleep(SAMPLE_INTERVAL);
             }
             cost.samples = Some(self.samples.taken());
         }
-        recording.cost(&mut work.buffers, &cost);
+        recording.write_cost(&mut work.buffers, &cost);
         if let Excess::Frames { lasted, .. } = excess {
             let end = StallEndView {
                 duration: Duration::from_nanos(*lasted),
@@ -177,7 +177,7 @@ impl LoadWatcher for LoadRecorder {
                 .saturating_sub(own),
             watched: clock::thread_cpu(self.watched.tid()),
             frames: FRAMES.count(),
-            footprint: GAUGES.footprint(),
+            footprint: VITALS.memory().footprint.unwrap_or(0),
             limit: self.limit,
         }
     }
@@ -211,9 +211,9 @@ fn describe(excess: &Excess) -> (EventKind, Option<StallClass>, LineBuffer) {
     let seconds = |nanoseconds: u64| tenths(nanoseconds as f64 / 1e9);
     // A line has room for all of these.
     let (kind, class, _) = match *excess {
-        Excess::Cpu { share, over } => {
-            let (share, over) = (percent(share), seconds(over));
-            let written = write!(line, "{share} % of a core over {over} s");
+        Excess::Cpu { share, time } => {
+            let (share, time) = (percent(share), seconds(time));
+            let written = write!(line, "{share} % of a core over {time} s");
             (EventKind::Cpu, None, written)
         }
         Excess::Memory { footprint, limit } => {

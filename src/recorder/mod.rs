@@ -15,7 +15,6 @@
 )]
 
 mod buffers;
-mod cause;
 mod crash;
 mod events;
 mod helper;
@@ -35,7 +34,7 @@ pub(crate) use buffers::ReportBuffers;
 pub(crate) use crash::{CRASH_WRITER, CrashRecorder, prepare_crash, retire_crash};
 pub use events::StallEvent;
 #[cfg(feature = "tracing")]
-pub(crate) use events::trace;
+pub(crate) use events::log_stall;
 pub(crate) use events::{COUNTERS, OnStall, trace_report};
 pub(crate) use helper::{Helper, TERMINATE};
 pub(crate) use live::LiveRecorder;

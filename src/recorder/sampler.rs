@@ -8,7 +8,7 @@ use crate::platform::context::REGISTERS;
 use crate::platform::gauge::Blocked;
 use crate::platform::stop::StopError;
 use crate::platform::threads::ThreadProgress;
-use crate::report::{CaptureView, Omitted, RawFrame, WalkEnd};
+use crate::report::{CaptureView, CutReason, Omitted, RawFrame, ThreadState, WalkEnd};
 use crate::trigger::chains::KeptChains;
 use crate::trigger::loss::LossReason;
 use crate::trigger::sampling::Samples;
@@ -19,7 +19,7 @@ use super::helper::Renewals;
 
 /// A thread that is blocked at the same place again, and ran for less than this since our signal, has only returned
 /// to its wait, nanoseconds.
-const RETURN_TIME: u64 = 2_000_000;
+const MAX_RETURN: u64 = 2_000_000;
 
 /// The watched thread's stacks.
 ///
@@ -32,7 +32,7 @@ pub(super) struct Sampler {
     pub samples: Samples,
     renewals: Renewals,
     /// State and system call of the thread, read before the last stack was taken.
-    pub state: Option<&'static str>,
+    pub state: Option<ThreadState>,
     pub syscall: Option<&'static str>,
     /// Its stack pointer and program counter if it was blocked then.
     place: Option<(u64, u64)>,
@@ -51,12 +51,11 @@ pub(super) struct Sampler {
 #[derive(Debug, Default)]
 struct Cost {
     taken: u64,
-    stopped: u64,
-    unwind: u64,
+    longest_stop: u64,
+    longest_unwind: u64,
     bytes: u64,
-    cut: bool,
-    /// True if stacks were not taken because the hour's quota was used up.
-    quota: bool,
+    /// The reason for which stacks are short or were not taken.
+    cut: Option<CutReason>,
     unanswered: u64,
 }
 
@@ -138,10 +137,9 @@ impl Sampler {
         }
         if !may_capture {
             // Counted once a stall.
-            return if std::mem::replace(&mut self.cost.quota, true) {
-                Ok(false)
-            } else {
-                Err(LossReason::Quota)
+            return match self.cost.cut.replace(CutReason::Quota) {
+                Some(CutReason::Quota) => Ok(false),
+                _ => Err(LossReason::Quota),
             };
         }
         let mut images = ImageTable::enter();
@@ -210,27 +208,23 @@ impl Sampler {
             tasks: self.last.tasks.chains(),
             omitted: self.last.omitted,
             end: self.last.end?,
-            stopped: self.cost.stopped,
-            unwind: self.cost.unwind,
+            stopped: self.cost.longest_stop,
+            unwind: self.cost.longest_unwind,
             bytes: self.cost.bytes,
-            cut: self.cost.cut,
+            cut: self.cost.cut.is_some(),
         })
     }
 
     /// Cost of all stacks so far.
-    pub fn cost(&self) -> CaptureView<'static> {
+    pub fn cost(&self) -> CaptureView {
         let cost = &self.cost;
         let known = cost.taken > 0;
         CaptureView {
-            stopped: known.then_some(Duration::from_nanos(cost.stopped)),
-            unwind: known.then_some(Duration::from_nanos(cost.unwind)),
+            stopped: known.then_some(Duration::from_nanos(cost.longest_stop)),
+            unwind: known.then_some(Duration::from_nanos(cost.longest_unwind)),
             bytes: known.then_some(cost.bytes),
             samples: Some(self.samples.taken()),
-            cut: if cost.quota {
-                Some("quota")
-            } else {
-                cost.cut.then_some("limit")
-            },
+            cut: cost.cut,
             unanswered: (cost.unanswered > 0).then_some(cost.unanswered),
         }
     }
@@ -243,11 +237,11 @@ impl Sampler {
         self.cpu = cpu;
         self.delay = delay;
         self.state = match state(self.watched.gauge()) {
-            Some("running") if waited > ran => Some("runnable"),
+            Some(ThreadState::Running) if waited > ran => Some(ThreadState::Runnable),
             state => state,
         };
         let blocked = match self.state {
-            Some("running" | "runnable") => None,
+            Some(ThreadState::Running | ThreadState::Runnable) => None,
             _ => self.watched.gauge().blocked(),
         };
         self.syscall = blocked.and_then(|at| at.call_name());
@@ -260,18 +254,18 @@ impl Sampler {
 /// kernel will restart it.
 fn is_at(registers: &Registers, (sp, pc): (u64, u64)) -> bool {
     /// Longest instruction that makes a system call: `svc`; `syscall` has 2 bytes.
-    const CALL: u64 = 4;
-    registers.sp() == sp && pc.wrapping_sub(registers.pc()) <= CALL
+    const MAX_CALL_BYTES: u64 = 4;
+    registers.sp() == sp && pc.wrapping_sub(registers.pc()) <= MAX_CALL_BYTES
 }
 
 impl Cost {
     /// Adds a capture. Of several stops the longest counts, as that is what the app may have felt.
     fn add(&mut self, captured: &Captured<'_>) {
         self.taken = self.taken.saturating_add(1);
-        self.stopped = self.stopped.max(captured.stopped);
-        self.unwind = self.unwind.max(captured.unwind);
+        self.longest_stop = self.longest_stop.max(captured.stopped);
+        self.longest_unwind = self.longest_unwind.max(captured.unwind);
         self.bytes = self.bytes.saturating_add(captured.bytes);
-        self.cut |= captured.cut;
+        self.cut = self.cut.or(captured.cut.then_some(CutReason::Limit));
     }
 }
 
@@ -283,7 +277,7 @@ impl LastStack {
             return false;
         };
         let is_unchanged = match self.returning_to {
-            Some(before) => place == Some(before) && now.cpu.saturating_sub(then.cpu) < RETURN_TIME,
+            Some(before) => place == Some(before) && now.cpu.saturating_sub(then.cpu) < MAX_RETURN,
             None => now.slices == then.slices && now.cpu == then.cpu,
         };
         if now.running || !is_unchanged {
@@ -305,12 +299,12 @@ impl LastStack {
     }
 }
 
-/// Returns the report's word for a thread's state, by the kernel's letter.
-pub(super) fn state(gauge: &ThreadGauge) -> Option<&'static str> {
+/// Returns a thread's state, by the kernel's letter.
+pub(super) fn state(gauge: &ThreadGauge) -> Option<ThreadState> {
     gauge.state().map(|letter| match letter {
-        b'R' => "running",
-        b'D' => "uninterruptible",
-        b'T' | b't' => "stopped",
-        _ => "blocked",
+        b'R' => ThreadState::Running,
+        b'D' => ThreadState::Uninterruptible,
+        b'T' | b't' => ThreadState::Stopped,
+        _ => ThreadState::Blocked,
     })
 }

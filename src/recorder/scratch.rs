@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{COUNTERS, ProcessInfo, Recording, ReportBuffers, StallEvent, ThreadList};
 use crate::capture::{CaptureLimits, Captured, Capturer};
 use crate::platform::{Thread, ThreadName, clock, folder};
-use crate::report::{CaptureView, EventView, ThreadView};
+use crate::report::{CaptureView, CutReason, EventView, ThreadView};
 use crate::store::Name;
 use crate::trigger::loss::LOSSES;
 use crate::trigger::rate_limit::RateLimiter;
@@ -64,7 +64,7 @@ impl Shared {
     pub(super) fn finish(&self, mut recording: Recording, work: &mut Scratch) -> Result<(), i32> {
         recording.loss(&mut work.buffers);
         let (name, bytes) = recording.finish(&self.folder, &mut work.buffers)?;
-        self.limiter().wrote(bytes);
+        self.limiter().count_written(bytes);
         COUNTERS.reported(bytes);
         (self.done)(name);
         Ok(())
@@ -82,13 +82,13 @@ pub(super) fn view<'a>(thread: Thread, name: &'a ThreadName) -> ThreadView<'a> {
 }
 
 /// Cost of one capture. Signal-safe.
-pub(super) fn cost(captured: &Captured<'_>) -> CaptureView<'static> {
+pub(super) fn cost(captured: &Captured<'_>) -> CaptureView {
     let stopped = Some(captured.stopped).filter(|stopped| *stopped > 0);
     CaptureView {
         stopped: stopped.map(Duration::from_nanos),
         unwind: Some(Duration::from_nanos(captured.unwind)),
         bytes: Some(captured.bytes).filter(|bytes| *bytes > 0),
-        cut: captured.cut.then_some("limit"),
+        cut: captured.cut.then_some(CutReason::Limit),
         ..CaptureView::default()
     }
 }

@@ -15,13 +15,15 @@ use crate::capture::{CaptureLimits, ImageTable};
 use crate::platform::own_thread::with_mask_of_app;
 use crate::platform::{Thread, ThreadName, clock};
 use crate::report::time::nanos;
-use crate::report::{EventKind, EventView, StallEndView, ThreadView, ThresholdsView, WatchedView};
+use crate::report::{
+    CutReason, EventKind, EventView, StallEndView, ThreadView, ThresholdsView, WatchedView,
+};
 use crate::store::launch;
 use crate::trigger::loss::{LOSSES, LossReason};
 use crate::trigger::stall::{Reason, StallClass, StallEndInfo, StallInfo};
 use crate::trigger::watchdog::{WatchTarget, Watcher};
 use crate::trigger::{crash, is_left};
-use crate::vitals::GAUGES;
+use crate::vitals::VITALS;
 
 /// The recorder of the watchdog's thread.
 pub(crate) struct StallRecorder {
@@ -78,10 +80,10 @@ impl StallRecorder {
             // Under load the thread may not have got the CPU to answer.
             case.take(work, at);
         }
-        let waiting = case.vote(at);
+        let waiting = case.count_lock(at);
         if case.shared.passes(case.sampler.samples.heaviest()) {
             case.held = Some((*info, waiting));
-            case.settle(work);
+            case.write_held(work);
         }
         if case.open.is_none() && case.held.is_none() {
             case.close(0);
@@ -120,18 +122,18 @@ impl StallSlot {
 
     /// Looks up the lock that the thread waits for now, `at` nanoseconds after the stall's start, and counts it as a
     /// cause of the stall.
-    fn vote(&mut self, at: u64) -> Option<Waiting> {
+    fn count_lock(&mut self, at: u64) -> Option<Waiting> {
         let watched = self.sampler.watched();
         let waiting = Waiting::of(watched.thread(), watched.gauge());
         let line = waiting
             .as_ref()
             .map(|waiting| waiting.line(watched.thread()));
-        self.cause.vote(at, line);
+        self.cause.count_cause(at, line);
         waiting
     }
 
     /// Writes the beginning and the end that the report lacks, unless the process may die of a crash: then later.
-    fn settle(&mut self, work: &mut Scratch) {
+    fn write_held(&mut self, work: &mut Scratch) {
         self.write(work, StallSlot::write_what_is_held);
     }
 
@@ -154,7 +156,7 @@ impl StallSlot {
             return;
         };
         self.write_samples(work, true);
-        let mut over = 0;
+        let mut ended = 0;
         if let Some(mut recording) = self.open.take() {
             let cause = self.cause.line().filter(|_| waits(&end.info));
             let view = StallEndView {
@@ -167,9 +169,9 @@ impl StallSlot {
             recording.stall_end(&mut work.buffers, &view);
             // If this fails, the next launch closes the file.
             let _ = self.shared.finish(recording, work);
-            over = clock::monotonic();
+            ended = clock::monotonic();
         }
-        self.close(over);
+        self.close(ended);
     }
 
     /// Begins the report of a stall: the event, the watched thread, and the threads that explain its wait.
@@ -217,7 +219,7 @@ impl StallSlot {
         let mut cost = self.sampler.cost();
         match self.sampler.stack() {
             Some(captured) => recording.thread(&mut work.buffers, &images, &thread, &captured),
-            None if cost.cut == Some("quota") => {
+            None if cost.cut == Some(CutReason::Quota) => {
                 recording.unasked(&mut work.buffers, &thread);
             }
             None => {
@@ -240,7 +242,7 @@ impl StallSlot {
             let tally = work.write_threads(&mut recording, &mut images, Renewals::new(), wanted);
             tally.add_to(&mut cost);
         }
-        recording.cost(&mut work.buffers, &cost);
+        recording.write_cost(&mut work.buffers, &cost);
         recording.samples(&mut work.buffers, &images, &mut self.sampler.samples, false);
         Ok(recording)
     }
@@ -270,7 +272,7 @@ fn watched_view<'a>(name: &'a str, subject: &WatchTarget) -> WatchedView<'a> {
 }
 
 impl Watcher for StallRecorder {
-    fn about(&mut self, subject: &WatchTarget) {
+    fn set_target(&mut self, subject: &WatchTarget) {
         self.cases.subject.clone_from(subject);
     }
 
@@ -281,7 +283,7 @@ impl Watcher for StallRecorder {
     fn first_miss(&mut self, at: u64) {
         // A library that was loaded since is known by the time the stall is certain.
         Helper::refresh_soon();
-        if let Some(case) = self.cases.wanted(false) {
+        if let Some(case) = self.cases.slot_of_target(false) {
             case.take(&mut self.work, at);
         }
     }
@@ -293,7 +295,7 @@ impl Watcher for StallRecorder {
         if let Some(case) = self.cases.present() {
             case.take(&mut self.work, at);
             if case.is_stalled {
-                case.vote(at);
+                case.count_lock(at);
             }
             case.write(&mut self.work, |case, work| case.write_samples(work, false));
         }
@@ -306,7 +308,7 @@ impl Watcher for StallRecorder {
     fn stalled(&mut self, info: &StallInfo) {
         COUNTERS.begins();
         self.note_essential(1);
-        match self.cases.wanted(true) {
+        match self.cases.slot_of_target(true) {
             Some(_) => self.record(info),
             None => self.cases.wait(info),
         }
@@ -316,7 +318,7 @@ impl Watcher for StallRecorder {
     fn ended(&mut self, end: &StallEndInfo) {
         if let Some(case) = self.cases.present() {
             case.end = Some(*end);
-            case.settle(&mut self.work);
+            case.write_held(&mut self.work);
         }
         if self.cases.close(0) {
             LOSSES.count(LossReason::Quota);
@@ -332,7 +334,7 @@ impl Watcher for StallRecorder {
     }
 
     fn observed(&mut self, now: u64) {
-        (self.cases.all.iter_mut()).for_each(|case| case.settle(&mut self.work));
+        (self.cases.all.iter_mut()).for_each(|case| case.write_held(&mut self.work));
         while !crash::in_progress()
             && let Some(info) = self.cases.next_waiting(now)
         {
@@ -341,8 +343,8 @@ impl Watcher for StallRecorder {
         }
         if now.saturating_sub(self.seen) >= SEEN_PERIOD {
             self.seen = now;
-            GAUGES.mark();
-            launch::seen(&GAUGES.memory());
+            VITALS.sample_cpu();
+            launch::record_at_work(&VITALS.memory());
             // Kills are to be counted often again.
             Helper::wake();
         } else {

@@ -3,8 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::buffers::ImageIndices;
-use super::cause::MainCause;
-use super::lock::Waiting;
+use super::lock::{MainCause, Waiting};
 use super::sampler::Sampler;
 use super::{Recording, Shared};
 use crate::platform::Thread;
@@ -14,9 +13,9 @@ use crate::trigger::watchdog::WatchTarget;
 use crate::trigger::watched_thread::WatchedThread;
 
 /// Stalls of threads besides the one that installed that are recorded at once.
-const OTHERS: usize = 2;
+const MAX_OTHER_THREADS: usize = 2;
 /// Pools and single threads with limits of their own; all further ones share the last.
-const LIMITED: usize = 16;
+const MAX_LIMITS: usize = 16;
 /// Time after a recorded stall is over until a waiting one of the same pool takes its place, nanoseconds. Members that stalled
 /// together go on within it: their reports use up no quota of the pool.
 const HANDOVER: u64 = 1_000_000_000;
@@ -41,7 +40,7 @@ pub(super) struct StallSlot {
     pub installed: Thread,
     is_free: bool,
     /// Time at which its last recorded stall was over, monotonic, nanoseconds.
-    over: u64,
+    ended: u64,
 }
 
 impl StallSlot {
@@ -50,11 +49,11 @@ impl StallSlot {
     }
 
     /// Is free again; its last stall was over at this time.
-    pub fn close(&mut self, over: u64) {
+    pub fn close(&mut self, ended: u64) {
         self.is_free = true;
         self.open = None;
         self.held = None;
-        self.over = over;
+        self.ended = ended;
     }
 }
 
@@ -108,14 +107,14 @@ impl StallSlots {
             is_stalled: false,
             installed: self.installed,
             is_free: true,
-            over: 0,
+            ended: 0,
         });
     }
 
     /// Reserves the memory for stalls of other threads, once.
     pub fn make_room(&mut self) {
         self.waiting.reserve(THREADS);
-        let count = OTHERS.saturating_add(usize::from(self.is_main_watched));
+        let count = MAX_OTHER_THREADS.saturating_add(usize::from(self.is_main_watched));
         while self.all.len() < count {
             self.reserve(WatchedThread::fixed(self.installed));
         }
@@ -129,7 +128,7 @@ impl StallSlots {
 
     /// The case of the present thread, which gets one if there is one free and no stall waits for it. A stall that is certain
     /// (`is_stalled`) takes that of a thread that only may be in one.
-    pub fn wanted(&mut self, is_stalled: bool) -> Option<&mut StallSlot> {
+    pub fn slot_of_target(&mut self, is_stalled: bool) -> Option<&mut StallSlot> {
         self.claim(self.place(is_stalled)?, is_stalled)
     }
 
@@ -144,7 +143,7 @@ impl StallSlots {
         let (at, (subject, _)) = waiting.min_by_key(|(_, (_, info))| info.start)?;
         let index = self.find(|case| {
             let is_other = case.subject.name != subject.name;
-            case.is_free && (is_other || now.saturating_sub(case.over) >= HANDOVER)
+            case.is_free && (is_other || now.saturating_sub(case.ended) >= HANDOVER)
         })?;
         let (subject, info) = self.waiting.swap_remove(at);
         self.subject = subject;
@@ -196,20 +195,20 @@ impl StallSlots {
     fn limits(&mut self) -> Option<Shared> {
         let name = self.subject.name.as_ref()?;
         let known = self.pools.iter().find(|(of, _)| of == name);
-        if let Some((_, shared)) = known.or(self.pools.get(LIMITED - 1)) {
+        if let Some((_, shared)) = known.or(self.pools.get(MAX_LIMITS - 1)) {
             return Some(shared.clone());
         }
         let mut shared = self.shared.clone();
-        shared.limiter = Arc::new(Mutex::new(self.shared.limiter().anew()));
+        shared.limiter = Arc::new(Mutex::new(self.shared.limiter().with_same_limits()));
         self.pools.push((Arc::clone(name), shared.clone()));
         Some(shared)
     }
 
     /// The present thread has no stall any more, or none to record; a recorded one was `over` at this time. Returns true if it
     /// still waited for a place.
-    pub fn close(&mut self, over: u64) -> bool {
+    pub fn close(&mut self, ended: u64) -> bool {
         if let Some(case) = self.present() {
-            case.close(over);
+            case.close(ended);
         }
         let (index, before) = (self.subject.index, self.waiting.len());
         self.waiting.retain(|(of, _)| of.index != index);

@@ -9,13 +9,13 @@ use super::{Recording, ReportBuffers};
 use crate::capture::{Capturer, ImagesGuard};
 use crate::platform::stop::StopError;
 use crate::platform::{self, Thread, ThreadName, clock, threads::ThreadProgress};
-use crate::report::{CaptureView, ThreadView};
+use crate::report::{CaptureView, CutReason, ThreadState, ThreadView};
 use crate::trigger::crash;
 
 /// Threads that do not answer cost at most so much together, nanoseconds.
-const UNANSWERED_BUDGET: u64 = 50_000_000;
+const MAX_UNANSWERED_TIME: u64 = 50_000_000;
 /// Threads that would answer, but do not get the CPU for it, cost at most so much together.
-const STARVED_BUDGET: u64 = 1_000_000_000;
+const MAX_STARVED_TIME: u64 = 1_000_000_000;
 
 /// Room for a list of threads, reserved at install.
 #[derive(Debug)]
@@ -38,11 +38,11 @@ pub(crate) struct ThreadTally {
 
 impl ThreadTally {
     /// Adds it to what the report's captures have cost. Signal-safe.
-    pub fn add_to(&self, cost: &mut CaptureView<'_>) {
+    pub fn add_to(&self, cost: &mut CaptureView) {
         let sum = |before: Option<u64>, more| Some(before.unwrap_or(0).saturating_add(more));
         cost.bytes = sum(cost.bytes, self.bytes);
         cost.unanswered = sum(cost.unanswered, self.unanswered);
-        cost.cut = cost.cut.or((self.left_out > 0).then_some("limit"));
+        cost.cut = cost.cut.or((self.left_out > 0).then_some(CutReason::Limit));
     }
 }
 
@@ -57,7 +57,7 @@ impl ThreadList {
 
     /// The threads that there are now, the main one first, and how many more there was no room for.
     /// Signal-safe.
-    pub fn now(&mut self) -> (&[Thread], usize) {
+    pub fn refresh(&mut self) -> (&[Thread], usize) {
         let count = platform::threads::list(&mut self.list);
         let room = self.list.len();
         let listed = self.list.get_mut(..count.min(room)).unwrap_or_default();
@@ -78,9 +78,10 @@ impl Scratch {
         renewals: Renewals,
         wanted: impl Fn(Thread) -> bool,
     ) -> ThreadTally {
+        use ThreadState::{Blocked, Running};
         let buffers = &mut self.buffers;
         let most = self.threads.most;
-        let (listed, left_out) = self.threads.now();
+        let (listed, left_out) = self.threads.refresh();
         let mut tally = ThreadTally {
             left_out: left_out as u64,
             ..ThreadTally::default()
@@ -101,12 +102,12 @@ impl Scratch {
             let now = thread.progress();
             let name = ThreadName::of(thread);
             let facts = ThreadView {
-                state: now.map(|now| if now.running { "running" } else { "blocked" }),
+                state: now.map(|now| if now.running { Running } else { Blocked }),
                 cpu: now.map(|now| Duration::from_nanos(now.cpu)),
                 ..view(thread, &name)
             };
             if thread.is_main() && !thread.is_alive() {
-                let state = Some("ended");
+                let state = Some(ThreadState::Ended);
                 let ended = ThreadView { state, ..facts };
                 recording.unasked(buffers, &ended);
                 continue;
@@ -154,7 +155,7 @@ impl ThreadCapture<'_> {
             // anew: one that did not answer may have crashed since.
             if let Some(registers) = crash::crashed_too(thread) {
                 let captured = capturer.capture_context(&registers, images);
-                let state = Some("crashed too");
+                let state = Some(ThreadState::CrashedToo);
                 recording.thread(buffers, images, &ThreadView { state, ..*facts }, &captured);
                 return Ok(0);
             }
@@ -163,7 +164,7 @@ impl ThreadCapture<'_> {
                 recording.thread(buffers, images, facts, &captured);
                 return Ok(0);
             }
-            if refused || self.waited >= UNANSWERED_BUDGET || self.starved >= STARVED_BUDGET {
+            if refused || self.waited >= MAX_UNANSWERED_TIME || self.starved >= MAX_STARVED_TIME {
                 return Err(false);
             }
             let start = clock::monotonic();

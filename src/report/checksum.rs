@@ -21,6 +21,7 @@ static CRC32: Crc32 = Crc32::new(&CRC_32_ISO_HDLC);
 ///
 /// As `zlib.crc32(bytes, before)`. Signal-safe: tables are in read-only data, nothing is set up at
 /// first use.
+#[inline(never)]
 pub(crate) fn crc32(before: u32, bytes: &[u8]) -> u32 {
     // The register after `before` is its complement, and `crc` takes it bit-reversed.
     let mut digest = CRC32.digest_with_initial((!before).reverse_bits());

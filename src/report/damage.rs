@@ -128,6 +128,7 @@ pub(crate) fn looks_like(bytes: &[u8]) -> Option<&'static str> {
         (b"\x1f\x8b", "gzip data: unpack it first"),
         (b"\x28\xb5\x2f\xfd", "zstd data: unpack it first"),
         (b"\xfd7zXZ", "xz data: unpack it first"),
+        (b"BZh", "bzip2 data: unpack it first"),
         (b"\x7fELF", "an ELF file: debug files go after --debug"),
         (b"\xcf\xfa\xed\xfe", MACH_O),
         (b"\xce\xfa\xed\xfe", MACH_O),
@@ -158,11 +159,11 @@ pub(crate) fn looks_like(bytes: &[u8]) -> Option<&'static str> {
 }
 
 /// `text` as it may be shown to people: short, and without control characters.
-pub(crate) fn shown(text: &str) -> String {
-    const LONGEST: usize = 64;
-    let start = text.chars().take(LONGEST);
+pub(crate) fn printable(text: &str) -> String {
+    const MAX_SHOWN: usize = 64;
+    let start = text.chars().take(MAX_SHOWN);
     let mut shown: String = start.flat_map(char::escape_debug).collect();
-    if text.chars().nth(LONGEST).is_some() {
+    if text.chars().nth(MAX_SHOWN).is_some() {
         shown.push('…');
     }
     shown
@@ -178,13 +179,6 @@ pub(crate) struct Damages {
 }
 
 impl Damages {
-    pub(crate) fn new(base: u64) -> Damages {
-        Damages {
-            base,
-            ..Damages::default()
-        }
-    }
-
     pub(crate) fn add(
         &mut self,
         offset: usize,

@@ -6,7 +6,7 @@
 use super::checksum::crc32;
 use super::limits;
 use super::model::{End, Event, EventKind, Head, VERSION};
-use super::read::checks_of;
+use super::read::must_check;
 use super::section::{Pieces, SectionAt, SectionOrGap, check_of};
 use super::token::Token;
 use super::wire::section::{WriteSection as _, is_known};
@@ -47,7 +47,7 @@ pub struct Survey {
 /// ```
 pub fn survey(bytes: &[u8]) -> Survey {
     let mut survey = Survey::default();
-    for piece in Pieces::new(bytes, checks_of(bytes)) {
+    for piece in Pieces::new(bytes, must_check(bytes)) {
         let SectionOrGap::Section(section) = piece else {
             continue;
         };
@@ -106,14 +106,16 @@ pub(crate) fn fatal(bytes: &[u8]) -> Option<Vec<u8>> {
     if check_of(bytes, &event).is_some() {
         set_check(changed.get_mut(event.start..event.end)?);
     }
-    match end {
-        Some(end) => finish(
-            changed,
-            sections.all.len() as u64 - 1,
-            closed_by(bytes, &end),
-        ),
-        None => Some(changed),
+    if let Some(end) = end {
+        let (crc, sections) = (crc32(0, &changed), sections.all.len() as u64 - 1);
+        let mut buffer = [0; 256];
+        let writer = ReportWriter::resume(&mut buffer, &mut changed, crc, sections);
+        let next = ClosedBy::NextLaunch;
+        let is_next = end.raw(bytes, "closed_by") == next.as_str().as_bytes();
+        let closed_by = if is_next { next } else { ClosedBy::Writer };
+        writer.finish(closed_by).ok()?;
     }
+    Some(changed)
 }
 
 /// The sections of a report, as a reader takes them.
@@ -125,7 +127,7 @@ impl<'a> ReportSections<'a> {
     /// `None` where a reader finds no report.
     fn of(bytes: &'a [u8]) -> Option<ReportSections<'a>> {
         let mut sections = ReportSections { all: Vec::new() };
-        for piece in Pieces::new(bytes, checks_of(bytes)) {
+        for piece in Pieces::new(bytes, must_check(bytes)) {
             let SectionOrGap::Section(section) = piece else {
                 continue;
             };
@@ -161,23 +163,6 @@ fn set_check(section: &mut [u8]) {
     {
         *check = crc32(0, covered).to_be_bytes();
     }
-}
-
-/// Returns the `closed_by` of this `end`; `Writer` unless it says `next_launch`.
-fn closed_by(bytes: &[u8], end: &SectionAt<'_>) -> ClosedBy {
-    let next_launch = ClosedBy::NextLaunch;
-    if end.raw(bytes, "closed_by") == next_launch.as_str().as_bytes() {
-        next_launch
-    } else {
-        ClosedBy::Writer
-    }
-}
-
-/// `bytes`, of so many sections, with an `end`.
-fn finish(mut bytes: Vec<u8>, sections: u64, closed_by: ClosedBy) -> Option<Vec<u8>> {
-    let crc = crc32(0, &bytes);
-    let writer = ReportWriter::resume(&mut [0; 256], &mut bytes, crc, sections).finish(closed_by);
-    writer.is_ok().then_some(bytes)
 }
 
 #[cfg(test)]

@@ -38,12 +38,14 @@ pub use bytes::to_bytes;
 pub(crate) use checksum::crc32;
 #[cfg(any(target_os = "linux", feature = "symbolicate"))]
 pub(crate) use checksum::text_hash;
+#[cfg(feature = "symbolicate")]
+pub(crate) use damage::looks_like;
 pub use damage::{Damage, DamageKind, ReadError};
 pub use model::{
-    App, AppContext, AsyncChain, AsyncEnd, Capture, Cpu, End, Event, EventKind, Extra, Found,
-    Frame, Head, Image, Loss, Magic, MemoryUse, NearMemory, Omitted, Os, Report, Sample, Signal,
-    StallClass, StallEnd, StallOutcome, Thread, Thresholds, Value, ValueView, Vitals, WalkEnd,
-    Watched,
+    App, AppContext, AsyncChain, AsyncEnd, Capture, Cpu, CutReason, End, Event, EventKind, Extra,
+    Found, Frame, Head, Image, Loss, Magic, MemoryUse, NearMemory, Omitted, Os, Report, Sample,
+    Signal, StallClass, StallEnd, StallOutcome, Thread, ThreadState, Thresholds, Value, ValueView,
+    Vitals, WalkEnd, Watched,
 };
 pub(crate) use model::{Chains, Frames};
 pub use read::{Reading, read};

@@ -63,11 +63,13 @@ impl Name {
     }
 
     /// As the system calls want it. Signal-safe.
+    #[inline(never)]
     pub fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
     }
 
     /// As text. Signal-safe.
+    #[inline(never)]
     pub fn as_str(&self) -> &str {
         self.as_c_str().to_str().unwrap_or_default()
     }

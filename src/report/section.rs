@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::checksum::crc32;
 use super::limits;
-use super::token::{Broken, Skipper, Token, token};
+use super::token::{GapReason, Skipper, Token, token};
 use super::wire::section::is_known;
 
 /// One section's place in the bytes.
@@ -31,54 +31,27 @@ pub(crate) enum SectionOrGap<'a> {
 
 type Parsed<'a> = Result<SectionAt<'a>, GapReason>;
 
-/// The reason why bytes are no section.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GapReason {
-    /// The bytes end within it, and no later section was found.
-    Cut,
-    /// It is no array of a kind and a value, or holds the byte that MessagePack never uses.
-    Malformed,
-    /// Its `check` is not the CRC-32 of its bytes, or is missing where others have one.
-    Check,
-    /// It is longer than a section may be.
-    TooLong,
-}
-
-/// The rule for a section's `check`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Checks {
-    /// Something else vouches for all bytes.
-    Ignore,
-    /// A section that has one must pass it.
-    Present,
-    /// Each section must have one and pass it.
-    Required,
-}
-
 /// Walks over the sections of `bytes`, and over what lies between them, in linear time.
 #[derive(Debug)]
 pub(crate) struct Pieces<'a> {
     bytes: &'a [u8],
-    at: usize,
-    checks: Checks,
+    /// Where it goes on.
+    pub(crate) at: usize,
+    /// True if each section must have a `check` and pass it.
+    must_check: bool,
     /// Bytes that may still be looked at more than once in search of the next section.
     patience: usize,
 }
 
 impl<'a> Pieces<'a> {
-    pub(crate) fn new(bytes: &'a [u8], checks: Checks) -> Pieces<'a> {
+    pub(crate) fn new(bytes: &'a [u8], must_check: bool) -> Pieces<'a> {
         let patience = bytes.len().saturating_mul(8).saturating_add(1 << 18);
         Pieces {
             bytes,
             at: 0,
-            checks,
+            must_check,
             patience,
         }
-    }
-
-    /// Continues at a later byte, where a section has ended.
-    pub(crate) fn skip_to(&mut self, at: usize) {
-        self.at = at;
     }
 
     /// The section at `start` as far as `most` bytes go, whatever its check says. `skip` finds its end.
@@ -88,7 +61,7 @@ impl<'a> Pieces<'a> {
         let limit = start.saturating_add(most.min(limits::SECTION_BYTES));
         let within = self.bytes.get(..limit).unwrap_or(self.bytes);
         let end = match skip.run(within) {
-            Err(Broken::Cut) if limit < self.bytes.len() => return Err(GapReason::TooLong),
+            Err(GapReason::Cut) if limit < self.bytes.len() => return Err(GapReason::TooLong),
             end => end?,
         };
         Ok(SectionAt {
@@ -109,11 +82,7 @@ impl<'a> Pieces<'a> {
     }
 
     fn passes(&self, section: &SectionAt<'_>) -> bool {
-        match self.checks {
-            Checks::Ignore => true,
-            Checks::Present => check(self.bytes, section) != Some(false),
-            Checks::Required => check(self.bytes, section) == Some(true),
-        }
+        !self.must_check || check(self.bytes, section) == Some(true)
     }
 
     /// Returns the offset of the next section after `from`, or of the end of the bytes.
@@ -127,12 +96,12 @@ impl<'a> Pieces<'a> {
                 break;
             }
             if let Ok(section) = section
-                && (self.checks == Checks::Required || is_known(section.kind))
+                && (self.must_check || is_known(section.kind))
             {
                 // The CRC looks at these bytes once more.
                 self.patience = self.patience.saturating_sub(section.end - found);
-                let is_checked = self.checks == Checks::Required;
-                if self.passes(&section) && (is_checked || is_plausible(self.bytes, &section)) {
+                if self.passes(&section) && (self.must_check || is_plausible(self.bytes, &section))
+                {
                     return found;
                 }
             }
@@ -163,15 +132,6 @@ impl<'a> Iterator for Pieces<'a> {
                 };
                 Some(SectionOrGap::Gap(start..self.at, why))
             }
-        }
-    }
-}
-
-impl From<Broken> for GapReason {
-    fn from(broken: Broken) -> GapReason {
-        match broken {
-            Broken::Cut => GapReason::Cut,
-            Broken::Reserved => GapReason::Malformed,
         }
     }
 }

@@ -6,14 +6,14 @@ use super::damage::{Damage, DamageKind, ReadError};
 use super::limits;
 use super::model::{End, Head};
 use super::read::{Reading, read_at};
-use super::section::{GapReason, SectionAt, begin, candidate, check, check_of, is_plausible};
-use super::token::{Broken, Skipper};
+use super::section::{SectionAt, begin, candidate, check};
+use super::token::{GapReason, Skipper};
 use super::wire::section::WriteSection as _;
 
 /// Bytes read from the stream at once.
 const CHUNK: usize = 16 << 10;
 /// A section's start is recognised from at most so many bytes: array, kind, map.
-const LONGEST_START: usize = 40;
+const MAX_START: usize = 40;
 
 /// The first bytes of a `head`.
 const HEAD: &[u8] = b"\x92\xa4head";
@@ -52,8 +52,6 @@ pub struct ReportReader<R> {
     skip: Skipper,
     /// The state of the bytes at `at`: a section is expected, searched for, or possibly found.
     look: Expect,
-    /// Progress of the search for the next report's `head` within this section.
-    within: Within,
     /// True once the report has a section.
     has_section: bool,
     /// Bytes that may still be read again without finding a section; bounds the time for hostile input.
@@ -61,23 +59,6 @@ pub struct ReportReader<R> {
     state: StreamState,
     error: Option<std::io::Error>,
     has_given: bool,
-}
-
-/// Progress of the search for a `head` within a section.
-#[derive(Debug, Default)]
-struct Within {
-    from: usize,
-    /// Progress over a possible `head`, at `from`.
-    skip: Option<Skipper>,
-    /// Result of the section's `check`, once it was computed.
-    is_whole: Option<bool>,
-}
-
-impl Within {
-    fn go_on(&mut self, from: usize) {
-        self.from = from;
-        self.skip = None;
-    }
 }
 
 /// The bytes that the reader expects at its place.
@@ -100,14 +81,6 @@ enum StreamState {
     Done,
 }
 
-/// The end of the report, as far as it is known.
-enum Border {
-    /// It ends there.
-    At(usize),
-    /// More bytes are needed.
-    Unknown,
-}
-
 impl<R: Read> ReportReader<R> {
     /// A reader of the reports in `input`; it reads in large pieces, so `input` needs no buffer.
     pub fn new(input: R) -> ReportReader<R> {
@@ -120,7 +93,6 @@ impl<R: Read> ReportReader<R> {
             at: 0,
             skip: Skipper::new(0),
             look: Expect::Section,
-            within: Within::default(),
             has_section: false,
             patience: 1 << 18,
             state: StreamState::Open,
@@ -145,16 +117,16 @@ impl<R: Read> ReportReader<R> {
         }
     }
 
-    /// Goes on over the buffer's sections, to the report's end or the buffer's.
-    fn border(&mut self) -> Border {
+    /// Reads the buffer's sections up to the end of the report, which it returns; `None` if more bytes are needed.
+    fn report_end(&mut self) -> Option<usize> {
         loop {
             if self.look == Expect::Search {
                 let bytes = self.buffer.get(self.start..).unwrap_or_default();
                 match candidate(bytes, self.at) {
                     Some(found) => self.look_at(found, Expect::Candidate),
                     None => {
-                        self.at = self.at.max(bytes.len().saturating_sub(LONGEST_START));
-                        return Border::Unknown;
+                        self.at = self.at.max(bytes.len().saturating_sub(MAX_START));
+                        return None;
                     }
                 }
             }
@@ -164,15 +136,15 @@ impl<R: Read> ReportReader<R> {
             if self.look == Expect::Candidate {
                 self.patience = self.patience.saturating_sub((self.skip.at - before) as u64);
                 if self.patience == 0 {
-                    return Border::At(bytes.len());
+                    return Some(bytes.len());
                 }
             }
-            let kind = match (end, begin(bytes, self.at)) {
-                (Err(Broken::Cut), _)
-                    if self.state == StreamState::Open
-                        && bytes.len() - self.at <= limits::SECTION_BYTES =>
+            let is_open = self.state == StreamState::Open;
+            let (kind, head) = match (end, begin(bytes, self.at)) {
+                (Err(GapReason::Cut), _)
+                    if is_open && bytes.len() - self.at <= limits::SECTION_BYTES =>
                 {
-                    return Border::Unknown;
+                    return None;
                 }
                 (Ok(end), Ok((kind, map))) => {
                     let section = SectionAt {
@@ -181,17 +153,7 @@ impl<R: Read> ReportReader<R> {
                         map,
                         end,
                     };
-                    let is_open = self.state == StreamState::Open;
-                    match head_within(
-                        bytes,
-                        &section,
-                        is_open,
-                        &mut self.within,
-                        &mut self.patience,
-                    ) {
-                        None => kind,
-                        Some(border) => return border,
-                    }
+                    (kind, head_within(bytes, &section, is_open))
                 }
                 _ => {
                     self.look_at(self.at + 1, Expect::Search);
@@ -199,13 +161,25 @@ impl<R: Read> ReportReader<R> {
                 }
             };
             if kind == Head::KIND && self.has_section {
-                return Border::At(self.at);
+                return Some(self.at);
+            }
+            if let HeadWithin::Unknown = head {
+                return None;
             }
             self.has_section = true;
             let is_end = kind == End::KIND;
+            if let HeadWithin::Possible = head {
+                let len = self.skip.at - self.at;
+                self.patience = self.patience.saturating_sub(len as u64);
+                if self.patience == 0 {
+                    return Some(bytes.len());
+                }
+                self.look_at(self.at + 1, Expect::Search);
+                continue;
+            }
             self.look_at(self.skip.at, Expect::Section);
             if is_end {
-                return Border::At(self.at);
+                return Some(self.at);
             }
         }
     }
@@ -214,11 +188,10 @@ impl<R: Read> ReportReader<R> {
         self.at = at;
         self.look = look;
         self.skip = Skipper::new(at);
-        self.within = Within::default();
     }
 
     /// Gives out `len` bytes as a report.
-    fn give(&mut self, len: usize, is_too_long: bool) -> Result<Reading, ReadError> {
+    fn take_report(&mut self, len: usize, is_too_long: bool) -> Result<Reading, ReadError> {
         let bytes = self.buffer.get(self.start..).unwrap_or_default();
         let mut reading = read_at(bytes.get(..len).unwrap_or_default(), self.base);
         if let (Ok(reading), true) = (&mut reading, is_too_long) {
@@ -240,69 +213,27 @@ impl<R: Read> ReportReader<R> {
     }
 }
 
-/// Returns the start of the next report, if it lies within `section`: a section that was cut extends, by the lengths it
-/// states, into the bytes of the next `head`. A section with the right `check` is as long as it was written. Progress
-/// is kept in `within`, so the result does not depend on the pieces in which the bytes arrive.
-fn head_within(
-    bytes: &[u8],
-    section: &SectionAt<'_>,
-    is_open: bool,
-    within: &mut Within,
-    patience: &mut u64,
-) -> Option<Border> {
-    loop {
-        let from = within.from.max(section.start + 1);
-        let rest = bytes.get(from..section.end)?;
-        let at = from + rest.iter().position(|&byte| byte == HEAD[0])?;
-        let begun = bytes.get(at..).unwrap_or_default();
-        let len = begun.len().min(HEAD.len());
-        if begun.get(..len) != HEAD.get(..len) {
-            within.go_on(at + 1);
-            continue;
-        }
-        let mut spend = |count: usize| {
-            *patience = patience.saturating_sub(count as u64);
-            (*patience > 0).then_some(())
-        };
-        if within.is_whole.is_none() {
-            spend(section.end - section.start)?;
-            within.is_whole = Some(check(bytes, section) == Some(true));
-        }
-        if within.is_whole == Some(true) {
-            return None;
-        }
-        within.from = at;
-        let skip = within.skip.get_or_insert_with(|| Skipper::new(at));
-        let before = skip.at;
-        let end = skip.run(bytes);
-        spend(skip.at - before)?;
-        match (end, begin(bytes, at)) {
-            (Err(Broken::Cut), _) if is_open && begun.len() <= limits::SECTION_BYTES => {
-                return Some(Border::Unknown);
-            }
-            (Ok(end), Ok((kind, map))) => {
-                let head = SectionAt {
-                    start: at,
-                    kind,
-                    map,
-                    end,
-                };
-                let has_check = check_of(bytes, section).is_some();
-                let is_head = match check(bytes, &head) {
-                    Some(passes) => passes,
-                    // Neither has one, as where another writer omits them: what comes after decides.
-                    None if !has_check && is_open && begin(bytes, end) == Err(GapReason::Cut) => {
-                        return Some(Border::Unknown);
-                    }
-                    None => !has_check && is_plausible(bytes, &head),
-                };
-                if is_head && head.kind == Head::KIND {
-                    return Some(Border::At(at));
-                }
-            }
-            _ => {}
-        }
-        within.go_on(at + 1);
+/// Whether the next report may begin within a section.
+#[derive(Debug, Clone, Copy)]
+enum HeadWithin {
+    None,
+    Possible,
+    /// More bytes are needed.
+    Unknown,
+}
+
+/// Looks for the next report's `head` within `section`: one that was cut extends, by the lengths it states, into the bytes
+/// of the next report. A section with the right `check` is as long as it was written.
+fn head_within(bytes: &[u8], section: &SectionAt<'_>, is_open: bool) -> HeadWithin {
+    let to = bytes.len().min(section.end + HEAD.len() - 1);
+    let inside = bytes.get(section.start + 1..to).unwrap_or_default();
+    let is_there = inside.windows(HEAD.len()).any(|window| window == HEAD);
+    let begins = |len: usize| bytes.ends_with(&HEAD[..len]) && bytes.len() - len < section.end;
+    let is_begun = is_open && (1..HEAD.len()).any(begins);
+    match is_there {
+        _ if !(is_there || is_begun) || check(bytes, section) == Some(true) => HeadWithin::None,
+        true => HeadWithin::Possible,
+        false => HeadWithin::Unknown,
     }
 }
 
@@ -315,13 +246,13 @@ impl<R: Read> Iterator for ReportReader<R> {
                 return None;
             }
             if self.start < self.buffer.len() {
-                if let Border::At(end) = self.border() {
-                    return Some(self.give(end, false));
+                if let Some(end) = self.report_end() {
+                    return Some(self.take_report(end, false));
                 }
                 let len = self.buffer.len() - self.start;
                 if !self.has_section && len > limits::GARBAGE_BYTES {
                     self.state = StreamState::Done;
-                    return Some(self.give(len, false));
+                    return Some(self.take_report(len, false));
                 }
                 if len > limits::REPORT_BYTES {
                     let whole = if self.has_section && self.look == Expect::Section {
@@ -329,10 +260,10 @@ impl<R: Read> Iterator for ReportReader<R> {
                     } else {
                         len
                     };
-                    return Some(self.give(whole, true));
+                    return Some(self.take_report(whole, true));
                 }
                 if self.state == StreamState::Ended {
-                    return Some(self.give(len, false));
+                    return Some(self.take_report(len, false));
                 }
             } else if self.state == StreamState::Ended {
                 self.state = StreamState::Done;

@@ -21,7 +21,7 @@ pub(crate) enum Token<'a> {
 
 impl<'a> Token<'a> {
     /// Names the token's type, for messages.
-    pub(crate) fn word(&self) -> &'static str {
+    pub(crate) fn kind_word(&self) -> &'static str {
         match self {
             Token::Nil => "nil",
             Token::Bool(_) => "a boolean",
@@ -48,18 +48,22 @@ impl<'a> Token<'a> {
     }
 }
 
-/// The reason why there is no token.
+/// The reason why bytes are no token, or no section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Broken {
-    /// The bytes end before it does.
+pub(crate) enum GapReason {
+    /// The bytes end within it; of a section, and no later one was found.
     Cut,
-    /// `0xc1`, which MessagePack never uses.
-    Reserved,
+    /// It holds `0xc1`, which MessagePack never uses, or is no array of a kind and a value.
+    Malformed,
+    /// The section's `check` is not the CRC-32 of its bytes, or is missing where others have one.
+    Check,
+    /// The section is longer than one may be.
+    TooLong,
 }
 
 /// The token at `at`, and where the next one begins.
 #[inline]
-pub(crate) fn token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), Broken> {
+pub(crate) fn token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), GapReason> {
     // Most tokens of a report are these.
     match bytes.get(at..) {
         Some([n @ 0x00..=0x7f, ..]) => return Ok((Token::Unsigned(u64::from(*n)), at + 1)),
@@ -70,7 +74,7 @@ pub(crate) fn token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), Broke
         }
         Some([n @ 0xa0..=0xbf, rest @ ..]) => {
             let len = usize::from(n & 0x1f);
-            let text = rest.get(..len).ok_or(Broken::Cut)?;
+            let text = rest.get(..len).ok_or(GapReason::Cut)?;
             return Ok((Token::Text(text), at + 1 + len));
         }
         _ => {}
@@ -78,10 +82,10 @@ pub(crate) fn token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), Broke
     any_token(bytes, at)
 }
 
-fn any_token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), Broken> {
+fn any_token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), GapReason> {
     let (next, children) = token_extent(bytes, at)?;
     let token = bytes.get(at..next).unwrap_or_default();
-    let (first, body) = token.split_first().ok_or(Broken::Cut)?;
+    let (first, body) = token.split_first().ok_or(GapReason::Cut)?;
     // The bytes after a length of 1, 2 or 4 bytes.
     let behind_length = |width: u8| body.get(1 << width..).unwrap_or_default();
     let unsigned = || {
@@ -114,14 +118,14 @@ fn any_token(bytes: &[u8], at: usize) -> Result<(Token<'_>, usize), Broken> {
 /// Returns the offset of the next token, and the count of values after this token that belong to it, without decoding
 /// either.
 #[inline]
-fn token_extent(bytes: &[u8], at: usize) -> Result<(usize, u64), Broken> {
+fn token_extent(bytes: &[u8], at: usize) -> Result<(usize, u64), GapReason> {
     let mut cursor = Cursor { bytes, at };
     let (len, children) = match cursor.byte()? {
         0x00..=0x7f | 0xc0 | 0xc2..=0xc3 | 0xe0..=0xff => (0, 0),
         n @ 0x80..=0x8f => (0, 2 * u64::from(n & 0xf)),
         n @ 0x90..=0x9f => (0, u64::from(n & 0xf)),
         n @ 0xa0..=0xbf => (u64::from(n & 0x1f), 0),
-        0xc1 => return Err(Broken::Reserved),
+        0xc1 => return Err(GapReason::Malformed),
         n @ 0xc4..=0xc6 => (cursor.length(n - 0xc4)?, 0),
         n @ 0xc7..=0xc9 => (cursor.length(n - 0xc7)? + 1, 0),
         n @ 0xcc..=0xd3 => (1 << (n & 3), 0),
@@ -145,25 +149,25 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     #[inline]
-    fn byte(&mut self) -> Result<u8, Broken> {
-        let byte = *self.bytes.get(self.at).ok_or(Broken::Cut)?;
+    fn byte(&mut self) -> Result<u8, GapReason> {
+        let byte = *self.bytes.get(self.at).ok_or(GapReason::Cut)?;
         self.at += 1;
         Ok(byte)
     }
 
     /// Skips so many bytes, and returns them.
     #[inline]
-    fn take(&mut self, len: u64) -> Result<&'a [u8], Broken> {
-        let len = usize::try_from(len).map_err(|_| Broken::Cut)?;
-        let end = self.at.checked_add(len).ok_or(Broken::Cut)?;
-        let taken = self.bytes.get(self.at..end).ok_or(Broken::Cut)?;
+    fn take(&mut self, len: u64) -> Result<&'a [u8], GapReason> {
+        let len = usize::try_from(len).map_err(|_| GapReason::Cut)?;
+        let end = self.at.checked_add(len).ok_or(GapReason::Cut)?;
+        let taken = self.bytes.get(self.at..end).ok_or(GapReason::Cut)?;
         self.at = end;
         Ok(taken)
     }
 
     /// A length: of one byte, two, or four.
     #[inline]
-    fn length(&mut self, width: u8) -> Result<u64, Broken> {
+    fn length(&mut self, width: u8) -> Result<u64, GapReason> {
         let length = self.take(1 << width)?.iter();
         Ok(length.fold(0, |length, &byte| length << 8 | u64::from(byte)))
     }
@@ -184,9 +188,9 @@ impl Skipper {
         Skipper { at, left: 1 }
     }
 
-    /// On to the value's end, which it returns. After [`Broken::Cut`] it can be called again with
+    /// On to the value's end, which it returns. After [`GapReason::Cut`] it can be called again with
     /// the same bytes and more.
-    pub(crate) fn run(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
+    pub(crate) fn run(&mut self, bytes: &[u8]) -> Result<usize, GapReason> {
         while self.left > 0 {
             let (next, children) = token_extent(bytes, self.at)?;
             self.at = next;

@@ -102,7 +102,7 @@ pub(crate) struct LaunchRecord {
 /// Words of the record.
 static NOW: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 /// The file of the record. It is closed only when another record takes its place.
-static FILE: VerifiedFd = VerifiedFd::none();
+static FILE: VerifiedFd = VerifiedFd::unowned();
 /// True if words have changed that are not written yet.
 static CHANGED: AtomicBool = AtomicBool::new(false);
 /// True while a thread writes changed words.
@@ -260,7 +260,7 @@ pub(crate) fn is_unwound() -> bool {
 }
 
 /// Records the time and the memory of a process at work. Not for the watched thread.
-pub(crate) fn seen(memory: &vitals::MemoryUse) {
+pub(crate) fn record_at_work(memory: &vitals::MemoryUse) {
     store(at::SEEN, clock::realtime());
     store(at::FOOTPRINT, memory.footprint.unwrap_or(0));
     store(at::FREE, memory.device_free.unwrap_or(0));
@@ -281,7 +281,7 @@ pub(crate) fn count(memory: &vitals::MemoryUse) {
         memory.footprint.unwrap_or(0),
     );
     if now.abs_diff(then) > then / 8 {
-        seen(memory);
+        record_at_work(memory);
     }
     let mut changed = false;
     let mut note = |at: usize, value: u64| {

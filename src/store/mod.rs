@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::{O_RDONLY, O_RDWR};
 
-use crate::platform::descriptors::{self, Opened};
+use crate::platform::descriptors::{self, OpenFile};
 use crate::platform::directory::Directory;
 use crate::report::{self, Reading, limits};
 use unfinished::Budget;
@@ -47,7 +47,7 @@ pub(crate) fn set_launch(id: Option<[u8; 16]>) {
     LAUNCH[1].store(id as u64, Ordering::Relaxed);
 }
 
-fn is_own(launch: &[u8; 16]) -> bool {
+fn is_of_this_launch(launch: &[u8; 16]) -> bool {
     let own = (u128::from(LAUNCH[0].load(Ordering::Relaxed)) << 64)
         | u128::from(LAUNCH[1].load(Ordering::Relaxed));
     own != 0 && own == u128::from_be_bytes(*launch)
@@ -80,7 +80,7 @@ pub fn reports(directory: impl AsRef<Path>) -> io::Result<Vec<StoredReport>> {
     let Some(folder) = open(directory)? else {
         return Ok(Vec::new());
     };
-    unfinished::close(&folder, &list(&folder)?, Budget::all());
+    unfinished::close(&folder, &list(&folder)?, Budget::max());
     let mut found = tidy::list_and_pin(directory, || {
         let mut names = list(&folder)?;
         let is_report = |name: &str| name.ends_with(".wedjat") || ending(name) == Some(PARTIAL);
@@ -92,7 +92,7 @@ pub fn reports(directory: impl AsRef<Path>) -> io::Result<Vec<StoredReport>> {
         // Of the others those whose writer is gone, and which could not be closed.
         let is_left = || is_whole || send::lock_report(&folder, stored).is_some();
         let launch = stored.launch();
-        launch.map_or(is_whole, |launch| !is_own(&launch) && is_left())
+        launch.map_or(is_whole, |launch| !is_of_this_launch(&launch) && is_left())
     });
     Ok(found)
 }
@@ -200,7 +200,7 @@ pub(crate) fn make_fatal(path: &Path) -> io::Result<()> {
     let mut file = folder.open_own(name, O_RDONLY)?;
     let bytes = read_all(&mut file, limits::REPORT_BYTES as u64)?;
     let bytes = report::edit::fatal(&bytes).ok_or(io::ErrorKind::InvalidData)?;
-    let fresh = named(name, "fatal");
+    let fresh = with_ending(name, "fatal");
     folder.write(&fresh, &bytes)?;
     folder.replace(&fresh, name)
 }
@@ -211,12 +211,12 @@ const EMPTY_FOR: std::time::Duration = std::time::Duration::from_secs(60);
 /// A file of ours that no other process has, for as long as this lives, and its whole content.
 struct HeldFile {
     bytes: Vec<u8>,
-    file: Opened,
+    file: OpenFile,
 }
 
 impl HeldFile {
     /// `None` while it is written, where it was removed or renamed meanwhile, and where it has more than `most` bytes.
-    fn hold(folder: &Directory, name: &str, most: u64) -> io::Result<Option<HeldFile>> {
+    fn lock(folder: &Directory, name: &str, most: u64) -> io::Result<Option<HeldFile>> {
         let mut file = folder.open_own(name, O_RDWR)?;
         if !is_within(&file, most) || !descriptors::try_lock(&file) || !folder.is_at(name, &file) {
             return Ok(None);
@@ -244,12 +244,12 @@ impl HeldFile {
 }
 
 /// Returns true if a file has at most `most` bytes.
-fn is_within(file: &Opened, most: u64) -> bool {
+fn is_within(file: &OpenFile, most: u64) -> bool {
     file.metadata().is_ok_and(|data| data.len() <= most)
 }
 
 /// All of a file from its beginning; an error where it has more than `most` bytes.
-fn read_all(file: &mut Opened, most: u64) -> io::Result<Vec<u8>> {
+fn read_all(file: &mut OpenFile, most: u64) -> io::Result<Vec<u8>> {
     use std::io::{Read, Seek};
     let mut bytes = Vec::new();
     if is_within(file, most) {
@@ -263,7 +263,7 @@ fn read_all(file: &mut Opened, most: u64) -> io::Result<Vec<u8>> {
 
 fn close_partial(folder: &Directory, name: &str, most: u64) -> io::Result<bool> {
     use std::io::{Seek, Write};
-    let Some(mut held) = HeldFile::hold(folder, name, most)? else {
+    let Some(mut held) = HeldFile::lock(folder, name, most)? else {
         return Ok(false);
     };
     if held.bytes.is_empty() || !held.is_own() {
@@ -272,7 +272,7 @@ fn close_partial(folder: &Directory, name: &str, most: u64) -> io::Result<bool> 
     }
     let survey = report::survey(&held.bytes);
     if !survey.has_head {
-        folder.rename(name, &named(name, DAMAGED))?;
+        folder.rename(name, &with_ending(name, DAMAGED))?;
         return Ok(false);
     }
     if !survey.is_closed {
@@ -285,12 +285,12 @@ fn close_partial(folder: &Directory, name: &str, most: u64) -> io::Result<bool> 
             .map_err(io::Error::other)?;
         held.file.write_all(&tail)?;
     }
-    folder.rename(name, &named(name, WHOLE))?;
+    folder.rename(name, &with_ending(name, WHOLE))?;
     Ok(true)
 }
 
 /// This name with another ending.
-fn named(name: &str, ending: &str) -> String {
+fn with_ending(name: &str, ending: &str) -> String {
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     format!("{stem}.{ending}")
 }
@@ -334,6 +334,6 @@ fn list(folder: &Directory) -> io::Result<Vec<String>> {
             names.push(name.to_owned());
         }
     })?;
-    names.sort();
+    names.sort_unstable();
     Ok(names)
 }

@@ -4,7 +4,7 @@ use crate::platform::vitals::MemoryGroup;
 
 /// The state at which the launch was last seen. Memory in bytes, 0 if it is not known.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Was {
+pub(super) struct LastState {
     /// Its own memory.
     pub footprint: u64,
     /// Free memory of the machine.
@@ -19,7 +19,7 @@ pub(super) struct Was {
 
 /// The counts of now.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Now {
+pub(super) struct CurrentCounts {
     /// Processes that the kernel has killed on this machine.
     pub kills: Option<u64>,
     /// The control group of the process that looks.
@@ -33,7 +33,7 @@ pub(super) struct Now {
 /// made anew, the machine's counter is all there is. Where the launch was alone in its group, what the group had was
 /// its own, and a process killed there was it; else its own memory must have been large, since a neighbour's end is
 /// counted the same way.
-pub(super) fn out_of_memory(was: &Was, now: &Now) -> bool {
+pub(super) fn out_of_memory(was: &LastState, now: &CurrentCounts) -> bool {
     let grew = |then: Option<u64>, now: Option<u64>| matches!((then, now), (Some(then), Some(now)) if now > then);
     let same = match (&was.group, &now.group) {
         (Some(then), Some(now)) if then.id == now.id => Some((then, now)),
@@ -45,7 +45,7 @@ pub(super) fn out_of_memory(was: &Was, now: &Now) -> bool {
         None => grew(was.kills, now.kills),
     };
     let group_limit = was.group.as_ref().and_then(|group| group.limit);
-    let Some(limit) = group_limit.into_iter().chain(known(was.total)).min() else {
+    let Some(limit) = group_limit.into_iter().chain(unless_zero(was.total)).min() else {
         return false;
     };
     let alone = counted.is_some_and(|(then, _)| then.alone);
@@ -59,19 +59,19 @@ pub(super) fn out_of_memory(was: &Was, now: &Now) -> bool {
     let together = peaks.filter_map(|group| group.peak).max().unwrap_or(0);
     let near = own >= limit / 2
         || group_limit == Some(limit) && together >= limit - limit / 10
-        || known(was.total).is_some_and(|total| was.free < total / 10);
+        || unless_zero(was.total).is_some_and(|total| was.free < total / 10);
     killed && near && (alone || own >= limit / 4)
 }
 
 /// Works as [`out_of_memory`], for systems that count no kills: by the memory that the launch used, alone. A guess.
-pub(super) fn by_use_alone(was: &Was) -> bool {
-    let Some(total) = known(was.total) else {
+pub(super) fn by_use_alone(was: &LastState) -> bool {
+    let Some(total) = unless_zero(was.total) else {
         return false;
     };
     was.footprint >= total - total / 10 || was.free < total / 20 && was.footprint >= total / 4
 }
 
-fn known(bytes: u64) -> Option<u64> {
+fn unless_zero(bytes: u64) -> Option<u64> {
     Some(bytes).filter(|&bytes| bytes != 0)
 }
 
@@ -83,8 +83,8 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     /// A small process of a machine with 8 GiB, in a group of 256 MiB, alone; 3 were killed there, 5 in all.
-    fn was() -> Was {
-        Was {
+    fn was() -> LastState {
+        LastState {
             footprint: 8 * MIB,
             free: 4 * GIB,
             total: 8 * GIB,
@@ -101,20 +101,20 @@ mod tests {
     }
 
     /// The counts after `killed` more were killed in the group, which had at most `peak` bytes.
-    fn now(killed: u64, peak: u64) -> Now {
+    fn now(killed: u64, peak: u64) -> CurrentCounts {
         let group = MemoryGroup {
             kills: Some(3 + killed),
             peak: Some(peak),
             own_peak: Some(peak),
             ..was().group.unwrap()
         };
-        Now {
+        CurrentCounts {
             kills: Some(5 + killed),
             group: Some(group),
         }
     }
 
-    fn with(change: impl Fn(&mut Was, &mut MemoryGroup)) -> Was {
+    fn with(change: impl Fn(&mut LastState, &mut MemoryGroup)) -> LastState {
         let mut was = was();
         let mut group = was.group.take().unwrap();
         change(&mut was, &mut group);
@@ -169,13 +169,13 @@ mod tests {
 
     #[test]
     fn without_a_group_the_machines_memory_is_the_limit() {
-        let on = |footprint, free| Was {
+        let on = |footprint, free| LastState {
             footprint,
             free,
             group: None,
             ..was()
         };
-        let killed = Now {
+        let killed = CurrentCounts {
             kills: Some(6),
             group: None,
         };
@@ -190,23 +190,23 @@ mod tests {
         );
         assert!(out_of_memory(&on(3 * GIB, GIB / 8), &killed));
         assert!(out_of_memory(&on(5 * GIB, 3 * GIB), &killed));
-        let none = Now {
+        let none = CurrentCounts {
             kills: Some(5),
             group: None,
         };
         assert!(!out_of_memory(&on(7 * GIB, GIB / 8), &none), "none was");
-        let uncounted = Was {
+        let uncounted = LastState {
             kills: None,
             ..on(7 * GIB, GIB / 8)
         };
         assert!(!out_of_memory(&uncounted, &killed));
-        assert!(!out_of_memory(&Was::default(), &killed));
+        assert!(!out_of_memory(&LastState::default(), &killed));
     }
 
     #[test]
     fn where_kills_are_not_counted_only_use_decides() {
         let on = |footprint, free| {
-            by_use_alone(&Was {
+            by_use_alone(&LastState {
                 footprint,
                 free,
                 ..was()
@@ -214,6 +214,6 @@ mod tests {
         };
         assert!(!on(2 * GIB, 4 * GIB) && !on(GIB, GIB / 8));
         assert!(on(3 * GIB, GIB / 8) && on(15 * GIB / 2, 4 * GIB));
-        assert!(!by_use_alone(&Was::default()));
+        assert!(!by_use_alone(&LastState::default()));
     }
 }

@@ -90,7 +90,7 @@ pub fn send(
         let done = match each(&stored) {
             Answer::Accepted => folder.remove(stored.name()).map(|()| sent.accepted += 1),
             Answer::Refused => {
-                let aside = super::named(stored.name(), REFUSED);
+                let aside = super::with_ending(stored.name(), REFUSED);
                 let path = stored.path().with_file_name(&aside);
                 folder
                     .rename(stored.name(), &aside)

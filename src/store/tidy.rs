@@ -15,7 +15,7 @@ use crate::platform::forked::{ForkLock, around_forks};
 use crate::report::limits;
 
 /// Files that are removed in one step.
-const STEP: usize = 64;
+const REMOVED_PER_STEP: usize = 64;
 
 /// Reports that the app was given, for as long as it has one of them.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Tidying {
     pub fn begin(folder: Arc<Folder>, limits: Limits, again: fn()) -> io::Result<Tidying> {
         REQUEST_TIDY.get_or_init(|| again);
         let directory = folder.directory();
-        unfinished::close(directory, &list(directory)?, Budget::all());
+        unfinished::close(directory, &list(directory)?, Budget::max());
         let (mut reports, mut oversized) = (Vec::new(), 0);
         for name in list(directory)? {
             let (Some(ending), Some(size)) = (ending(&name), directory.own_length(&name)) else {
@@ -144,7 +144,7 @@ impl Tidying {
 
     /// Removes a few of them. Returns true if there are more.
     pub fn step(&mut self) -> bool {
-        let some = self.doomed.by_ref().take(STEP);
+        let some = self.doomed.by_ref().take(REMOVED_PER_STEP);
         some.for_each(|name| remove(self.folder.directory(), &name));
         !self.doomed.as_slice().is_empty()
     }

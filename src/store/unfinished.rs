@@ -1,5 +1,5 @@
 //! Unfinished files of earlier launches, found at install among the first entries of the folder: all of them in a folder
-//! of usual size. A file beyond these, or beyond `MOST`, is left to the helper thread, which looks at the whole folder.
+//! of usual size. A file beyond these, or beyond `MAX_CLOSED`, is left to the helper thread, which looks at the whole folder.
 
 use std::io;
 use std::sync::MutexGuard;
@@ -11,9 +11,9 @@ use crate::platform::forked::{ForkLock, around_forks};
 use crate::report::limits;
 
 /// Most entries of the folder that are read, in some 2 ms.
-const MOST_ENTRIES: usize = 8_000;
+const MAX_ENTRIES: usize = 8_000;
 /// Reports that are closed, and records of launches that are read, the last ones first.
-const MOST: usize = 32;
+const MAX_CLOSED: usize = 32;
 
 /// Bounds on the work that is done at once.
 #[derive(Debug, Clone, Copy)]
@@ -29,14 +29,14 @@ impl Budget {
     /// The work for which an app that is about to start may wait: bounded in files, bytes and time.
     pub fn at_install() -> Budget {
         Budget {
-            most: MOST,
+            most: MAX_CLOSED,
             bytes: limits::INSTALL_BYTES,
             until: Some(Instant::now() + limits::INSTALL_TIME),
         }
     }
 
     /// All that there is.
-    pub fn all() -> Budget {
+    pub fn max() -> Budget {
         Budget {
             most: usize::MAX,
             bytes: limits::REPORT_BYTES as u64,
@@ -62,14 +62,14 @@ pub(super) fn closing() -> Option<MutexGuard<'static, ()>> {
 }
 
 /// Names of files that an earlier launch may have left unfinished, in order, that is by time.
-pub(crate) fn left(folder: &Directory) -> io::Result<Vec<String>> {
+pub(crate) fn names(folder: &Directory) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
-    folder.list(MOST_ENTRIES, |name| {
+    folder.list(MAX_ENTRIES, |name| {
         if matches!(ending(name), Some(PARTIAL | launch::ENDING)) {
             found.push(name.to_owned());
         }
     })?;
-    found.sort();
+    found.sort_unstable();
     Ok(found)
 }
 
@@ -98,13 +98,13 @@ mod tests {
     #[test]
     fn a_large_folder_is_not_read_for_what_was_begun() {
         let temporary = tempfile::tempdir().unwrap();
-        for number in 0..2 * MOST_ENTRIES {
+        for number in 0..2 * MAX_ENTRIES {
             let name = format!("1700000000123456789-{number:08x}.launch");
             std::fs::write(temporary.path().join(name), "").unwrap();
         }
         let before = ENTRIES.get();
-        let found = left(&Directory::open(temporary.path()).unwrap()).unwrap();
-        assert_eq!(ENTRIES.get() - before, MOST_ENTRIES);
-        assert!(found.len() == MOST_ENTRIES && found.is_sorted());
+        let found = names(&Directory::open(temporary.path()).unwrap()).unwrap();
+        assert_eq!(ENTRIES.get() - before, MAX_ENTRIES);
+        assert!(found.len() == MAX_ENTRIES && found.is_sorted());
     }
 }

@@ -12,11 +12,10 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::FxHashMap;
 
 use super::Error;
-use super::debug_info::debug_file::DebugFileOptions;
-use super::debug_info::history::FileHistory;
-use super::files::apple_places::ApplePlaces;
+use super::debug_info::convert::NoTable;
+use super::debug_info::debug_file::{DebugFileOptions, FileHistory};
+use super::files::apple_places::{ApplePlaces, dsymutil_hint};
 use super::files::cache::Cache;
-use super::files::debug_map;
 use super::files::object_file;
 use super::files::search::{self, FolderWalk, ObjectSummary};
 use super::frame::id_text;
@@ -27,9 +26,9 @@ pub(crate) use open_images::ImageKey;
 use open_images::OpenImages;
 
 /// Most images of a folder whose symbols are searched for a debug map.
-const MOST_BARE: usize = 16;
+const MAX_WITHOUT_DWARF: usize = 16;
 /// Most of them that are named in a hint.
-const MOST_HINTS: usize = 3;
+const MAX_HINTS: usize = 3;
 
 /// The folders and files that are searched for debug information, and the results so far. `Send + Sync`.
 pub struct DebugFiles {
@@ -43,17 +42,13 @@ pub struct DebugFiles {
     given: Vec<PathBuf>,
     apple: ApplePlaces,
     follow_links: bool,
-    /// Opens the program or library at the path that a report names, which is read if its id is that of the report. `None`
-    /// where such paths are not read.
-    pub(crate) open_named: Option<OpenNamed>,
+    /// True if the program or library at the path that a report names is read, if its id is that of the report.
+    pub(crate) reads_named: bool,
     open: Mutex<OpenImages>,
     options: Arc<DebugFileOptions>,
     #[cfg(feature = "debuginfod")]
     debuginfod: Option<super::Debuginfod>,
 }
-
-/// Opens a file at a path that a stranger may have chosen; `None` where there is none.
-pub(crate) type OpenNamed = fn(&Path) -> Option<Result<std::fs::File, Error>>;
 
 /// An object that was found.
 #[derive(Debug, Clone)]
@@ -108,7 +103,7 @@ impl DebugFiles {
             given: Vec::new(),
             apple: ApplePlaces::default(),
             follow_links: false,
-            open_named: None,
+            reads_named: false,
             open: Mutex::new(OpenImages::new()),
             options: Arc::new(DebugFileOptions {
                 jobs: 1,
@@ -183,8 +178,7 @@ impl DebugFiles {
 
     /// Adds what `path` holds: a Mach-O or ELF file, a `.dSYM`, an `.xcarchive`, a dyld shared cache, or a
     /// folder of any of these, as Xcode's `DeviceSupport` is one. Only headers are read. A folder is walked by as many
-    /// threads as [`jobs`](DebugFiles::jobs) allows; what was found in it is remembered in the
-    /// [`cache`](DebugFiles::cache).
+    /// threads as [`jobs`](DebugFiles::jobs) allows.
     ///
     /// # Errors
     /// If `path` cannot be read, or is a file that is neither Mach-O nor ELF nor a shared cache. Unreadable files
@@ -196,7 +190,6 @@ impl DebugFiles {
             std::fs::read_dir(path).map_err(|e| Error::io(path, e))?;
             let how = FolderWalk {
                 jobs: self.options.jobs,
-                cache: self.options.cache.as_ref(),
                 follow_links: self.follow_links,
             };
             let walked = search::walk(path, how);
@@ -205,17 +198,17 @@ impl DebugFiles {
             for looked in walked.looked {
                 match looked.objects {
                     Ok(objects) => {
-                        let bare = objects.iter().filter(|object| object.is_bare_mach_o());
-                        images.extend(bare.map(|object| (object.id.clone(), looked.path.clone())));
+                        let lacking = objects.iter().filter(|file| file.lacks_dwarf());
+                        images.extend(lacking.map(|file| (file.id.clone(), looked.path.clone())));
                         added.objects += self.add_objects(&looked.path, objects);
                     }
                     Err(damage) => added.damaged.push(damage),
                 }
             }
             images.retain(|(id, _)| !self.has_dwarf(id));
-            let hints = images.iter().take(MOST_BARE);
-            let hints = hints.filter_map(|(_, path)| debug_map::hint(path));
-            added.damaged.extend(hints.take(MOST_HINTS));
+            let lacking = images.iter().take(MAX_WITHOUT_DWARF);
+            let commands = lacking.filter_map(|(_, path)| dsymutil_hint(path));
+            added.damaged.extend(commands.take(MAX_HINTS));
         } else {
             let objects = search::objects(path)?;
             if !objects.iter().any(ObjectSummary::names) {
@@ -226,12 +219,12 @@ impl DebugFiles {
                 }));
                 let linked = object_file::open(path)?
                     .iter()
-                    .filter_map(search::linked)
+                    .filter_map(search::by_link)
                     .count();
                 added.objects += if self.options.search { linked } else { 0 };
             }
             added.objects += self.add_objects(path, objects);
-            added.damaged.extend(debug_map::hint(path));
+            added.damaged.extend(dsymutil_hint(path));
         }
         self.given.push(path.to_owned());
         lock(&self.open).clear();
@@ -301,7 +294,7 @@ impl DebugFiles {
         found.or_else(|| {
             let mut objects = object_file::open(&image.path).ok()?.into_iter();
             let object = objects.find(|object| object.id == *id && object.arch == *arch)?;
-            let linked = search::linked(&object).filter(|_| self.options.search);
+            let linked = search::by_link(&object).filter(|_| self.options.search);
             let files = linked.into_iter().chain([object]);
             let files = files.filter_map(|object| self.debug_file(object));
             Some(Arc::new(ImageFiles::new(files.collect())))
@@ -309,10 +302,13 @@ impl DebugFiles {
     }
 
     /// Returns the opened files of which no table can be made, each with the reason, in order.
-    pub(crate) fn without_table(&self) -> Vec<(PathBuf, String)> {
+    pub(crate) fn without_table(&self) -> Vec<(PathBuf, NoTable)> {
         let open = lock(&self.open);
         let reason = |((path, _), history): (&(PathBuf, Vec<u8>), &Arc<Mutex<FileHistory>>)| {
-            Some((path.clone(), lock(history).no_table.clone()?))
+            Some((
+                path.clone(),
+                lock(history).table.as_ref()?.as_ref().err().copied()?,
+            ))
         };
         let mut all: Vec<_> = open.histories.iter().filter_map(reason).collect();
         all.sort();
@@ -339,7 +335,7 @@ impl DebugFiles {
     /// `build` is that of the system that it ran on.
     pub(crate) fn find(&self, image: &Image, build: Option<&str>) -> Option<Arc<ImageFiles>> {
         let key = DebugFiles::key(image);
-        if let Some(files) = lock(&self.open).of(&key) {
+        if let Some(files) = lock(&self.open).lookup(&key) {
             return files;
         }
         // Without the lock: opening may take a while, and another thread may want another image.

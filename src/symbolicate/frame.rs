@@ -101,7 +101,7 @@ impl PhysicalFrame {
     /// Returns true if no unwind information led to it: it was found by the frame pointer or the link register, and
     /// may be wrong.
     pub(crate) fn is_guess(&self) -> bool {
-        matches!(self.found, Found::FramePointer | Found::LinkRegister)
+        matches!(self.found, Found::FramePointer | Found::LeafReturnAddress)
     }
 
     /// A frame of which nothing but the address is known.
@@ -189,7 +189,7 @@ impl Stack {
     }
 
     /// All frames, innermost first, each followed by the callers that await its function.
-    pub(crate) fn joined(&self) -> impl Iterator<Item = &PhysicalFrame> {
+    pub(crate) fn with_async_callers(&self) -> impl Iterator<Item = &PhysicalFrame> {
         self.frames.iter().enumerate().flat_map(|(index, frame)| {
             let callers = self.awaiting(index).map(|tasks| &tasks.callers);
             std::iter::once(frame).chain(callers.into_iter().flatten())
@@ -273,14 +273,14 @@ pub struct MissingFile {
 /// Most bytes of a name or path: a short report or file may have a long one, and many frames with it.
 pub(crate) const NAME_BYTES: usize = 4096;
 
-/// A name or path as frames have it: cut, with a mark at the end, where it is longer than [`NAME_BYTES`].
+/// A name or path as frames have it: cut, with an ellipsis at the end, where it is longer than [`NAME_BYTES`].
 pub(crate) fn bounded(text: &str) -> Cow<'_, str> {
-    const MARK: &str = "…";
+    const ELLIPSIS: &str = "…";
     if text.len() <= NAME_BYTES {
         return Cow::Borrowed(text);
     }
-    let end = text.floor_char_boundary(NAME_BYTES - MARK.len());
-    Cow::Owned(format!("{}{MARK}", &text[..end]))
+    let end = text.floor_char_boundary(NAME_BYTES - ELLIPSIS.len());
+    Cow::Owned(format!("{}{ELLIPSIS}", &text[..end]))
 }
 
 /// Formats an id as people write it: a UUID with hyphens for Mach-O's 16 bytes, else hexadecimal digits.
@@ -299,6 +299,35 @@ pub fn image_file_name(path: &str) -> &str {
     let end = path.get(path.ceil_char_boundary(from)..).unwrap_or(path);
     let last = end.rsplit(['/', '\\']).find(|part| !part.is_empty());
     last.unwrap_or(end)
+}
+
+/// Returns true if the operating system, an SDK, a simulator or a compiler's toolchain owns a path.
+pub(crate) fn is_system(path: &str) -> bool {
+    #[rustfmt::skip]
+    const SYSTEM: [&str; 13] = [
+        "/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/libexec/", "/System/",
+        "/Library/Apple/", "/private/preboot/", "/snap/core", "/AppleInternal/", "/Developer/",
+        "/private/var/db/", "/cores/",
+    ];
+    // Simulators' runtimes, SDKs, platforms, Xcode itself, toolchains.
+    #[rustfmt::skip]
+    const WITHIN: [&str; 12] = [
+        ".simruntime/", ".sdk/System/", ".sdk/usr/", ".platform/Developer/", ".xctoolchain/",
+        "/Contents/Developer/", "/Contents/SharedFrameworks/", "/Developer/CommandLineTools/",
+        "/CoreSimulator/Profiles/", "/CoreSimulator/Volumes/", "/usr/lib/swift/", "/usr/lib/swift_static/",
+    ];
+    SYSTEM.iter().any(|prefix| path.starts_with(prefix))
+        || WITHIN.iter().any(|part| path.contains(part))
+        || is_redacted_runtime(path)
+}
+
+/// Returns true for what a simulator's runtime holds, on a disk of its own, as reports write it where they hide folders:
+/// `/Volumes/VOLUME/*/UIKitCore.framework/UIKitCore`. Apps lie in bundles.
+fn is_redacted_runtime(path: &str) -> bool {
+    const BUNDLES: [&str; 3] = [".app", ".appex", ".xctest"];
+    let rest = path.strip_prefix("/Volumes/VOLUME/*/");
+    let is_bundle = |part: &str| BUNDLES.iter().any(|end| part.ends_with(end));
+    rest.is_some_and(|rest| !rest.split('/').any(is_bundle))
 }
 
 /// The macro of whose expansion a file holds the text, and where it is written: there is no such file on any disk. `None` for
@@ -329,5 +358,31 @@ mod tests {
         );
         assert_eq!(macro_of("/opt/till/main.swift"), None);
         assert_eq!(macro_of("@__swiftmacro_.swift"), None);
+    }
+
+    #[test]
+    fn a_path_is_the_systems_or_the_apps() {
+        for path in [
+            "/System/Library/Frameworks/UIKit.framework/UIKit",
+            "/Volumes/VOLUME/*/UIKitCore.framework/UIKitCore",
+            "/Volumes/VOLUME/*/libobjc.A.dylib",
+            "/Library/Developer/CoreSimulator/Volumes/iOS_22A/Library/Developer/CoreSimulator/Profiles/Runtimes/iOS 18.0.simruntime/Contents/Resources/RuntimeRoot/usr/lib/dyld_sim",
+            "/Applications/Xcode.app/Contents/Developer/Platforms/iPhoneSimulator.platform/Developer/SDKs/iPhoneSimulator12.0.sdk/System/Library/Frameworks/UIKit.framework/UIKit",
+            "/Applications/Xcode.app/Contents/Developer/Platforms/iPhoneOS.platform/Developer/Library/Frameworks/XCTest.framework/XCTest",
+            "/Applications/Xcode.app/Contents/Developer/Toolchains/XcodeDefault.xctoolchain/usr/lib/swift-5.5/macosx/libswift_Concurrency.dylib",
+            "/opt/swift/usr/lib/swift/linux/libFoundation.so",
+        ] {
+            assert!(is_system(path), "{path}");
+        }
+        for path in [
+            "/Applications/kiosk.app/Contents/MacOS/kiosk",
+            "/Users/USER/*/kiosk.app/kiosk",
+            "/Volumes/VOLUME/*/kiosk.app/Frameworks/Till.framework/Till",
+            "/Users/ann/Library/Developer/CoreSimulator/Devices/11111111-2222-3333-4444-555555555555/data/Containers/Bundle/Application/1/kiosk.app/kiosk",
+            "/private/var/containers/Bundle/Application/1/kiosk.app/Frameworks/Till.framework/Till",
+            "/usr/bin/till",
+        ] {
+            assert!(!is_system(path), "{path}");
+        }
     }
 }

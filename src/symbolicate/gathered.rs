@@ -7,14 +7,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::debug_files::{DebugFiles, ImageKey};
 use super::frame::{Resolved, Unread};
-use super::image_files::{ImageFiles, place};
+use super::image_files::{ImageFiles, base_of};
 use super::pc::Pc;
 use super::samples::in_full;
 use crate::report::model::{Image, Report, Thread};
 
 /// The addresses that reports point to, by image.
 #[derive(Default)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedAddresses {
     index: FxHashMap<ImageKey, usize>,
     images: Vec<WantedImage>,
     frames: usize,
@@ -29,7 +29,7 @@ struct WantedImage {
     addresses: FxHashSet<(u64, u64)>,
 }
 
-impl Wanted {
+impl WantedAddresses {
     /// Adds what a report points to: its threads' frames and the samples'. Callers that await are few, and looked up alone.
     pub(crate) fn add(&mut self, report: &Report) {
         let mut known = vec![None; report.images.len()];
@@ -92,7 +92,7 @@ impl Wanted {
         } = &self.images[image];
         let found = all.find(image, build.as_deref());
         let found = found.map(|files| {
-            let svma = |&(distance, stated)| files.place(stated).wrapping_add(distance);
+            let svma = |&(distance, stated)| files.base_of(stated).wrapping_add(distance);
             let mut addresses: Vec<u64> = addresses.iter().map(svma).collect();
             addresses.sort_unstable();
             addresses.dedup();
@@ -176,10 +176,10 @@ impl Answers {
     }
 
     /// The link-time address of the image's first byte: that which the report states, or the file's own.
-    pub(super) fn place(&self, stated: u64) -> u64 {
+    pub(super) fn base_of(&self, stated: u64) -> u64 {
         match self {
-            Answers::Open(files) => files.place(stated),
-            Answers::Gathered(known) => place(stated, || known.facts.base),
+            Answers::Open(files) => files.base_of(stated),
+            Answers::Gathered(known) => base_of(stated, || known.facts.base),
         }
     }
 

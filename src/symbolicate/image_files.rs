@@ -3,23 +3,22 @@
 use std::borrow::Cow;
 use std::sync::{Mutex, OnceLock};
 
-use rustc_hash::FxHashMap;
-
 use super::debug_info::debug_file::DebugFile;
 use super::debug_info::instructions::Instructions;
 use super::frame::{Resolved, Unread};
 use super::lock;
+use super::memo::Memo;
 
 /// Recent answers lie in so many parts with a lock each, by address.
 const SHARDS: usize = 16;
 /// Count of recent addresses and of answers, some 70 bytes: a fleet's reports ask for the same addresses over and over.
-const RECENT: usize = 1 << 14;
+const MAX_RECENT: usize = 1 << 14;
 /// Bytes of memory of an answer, a few frames.
 const ANSWER_WEIGHT: usize = 400;
 /// Repeated look-ups after which a part makes its table of frequent answers.
-const REPEATS: u32 = 64;
+const MIN_REPEATS: u32 = 64;
 /// Most frequent answers of a part, 48 bytes each: 384 KiB an image. They stay for as long as it is open.
-const FREQUENT: usize = 1 << 9;
+const MAX_FREQUENT: usize = 1 << 9;
 
 /// An address and what was found there, once it is looked up often.
 type KnownAddress = OnceLock<(u64, Option<Resolved>)>;
@@ -42,17 +41,17 @@ struct Shard {
 /// Answers of late, each with its address, until another one takes its place.
 #[derive(Default)]
 struct Recent {
-    /// Addresses of late: of a table only what is asked for again is kept, as most addresses are asked for once.
+    /// Addresses of late: with a table, an answer is kept from the second time on that it is asked for.
     asked: Vec<u64>,
-    answers: FxHashMap<u64, Option<Resolved>>,
+    answers: Memo<u64, Option<Resolved>, { MAX_RECENT / SHARDS }>,
     repeats: u32,
 }
 
 impl Recent {
     /// Notes the address; returns true if it was noted before, of late.
     fn is_asked_again(&mut self, svma: u64) -> bool {
-        self.asked.resize(RECENT / SHARDS, 0);
-        let place = &mut self.asked[hash(svma) % (RECENT / SHARDS)];
+        self.asked.resize(MAX_RECENT / SHARDS, 0);
+        let place = &mut self.asked[hash(svma) % (MAX_RECENT / SHARDS)];
         std::mem::replace(place, svma) == svma
     }
 }
@@ -60,7 +59,7 @@ impl Recent {
 impl Shard {
     /// The two places that an address has among the frequent ones.
     fn places(&self, svma: u64) -> &[KnownAddress] {
-        let at = (hash(svma) % FREQUENT) & !1;
+        let at = (hash(svma) % MAX_FREQUENT) & !1;
         self.frequent.get().map_or(&[], |all| &all[at..at + 2])
     }
 }
@@ -93,8 +92,8 @@ impl ImageFiles {
         let is_for = |place: &KnownAddress| place.get().is_none_or(|known| known.0 == svma);
         if let Some(answer) = recent.answers.get(&svma).cloned() {
             recent.repeats = recent.repeats.saturating_add(1);
-            if recent.repeats == REPEATS {
-                let empty = || std::iter::repeat_with(OnceLock::new).take(FREQUENT);
+            if recent.repeats == MIN_REPEATS {
+                let empty = || std::iter::repeat_with(OnceLock::new).take(MAX_FREQUENT);
                 shard.frequent.get_or_init(|| empty().collect());
             } else if let Some(place) = places.iter().find(|place| is_for(place)) {
                 let _ = place.set((svma, answer.clone()));
@@ -108,11 +107,7 @@ impl ImageFiles {
             answer.calls = instructions.call_at(svma);
         }
         if is_kept {
-            let mut recent = lock(&shard.recent);
-            if recent.answers.len() >= RECENT / SHARDS {
-                recent.answers.clear();
-            }
-            recent.answers.insert(svma, answer.clone());
+            lock(&shard.recent).answers.insert(svma, answer.clone());
         }
         answer.map(Cow::Owned)
     }
@@ -137,14 +132,9 @@ impl ImageFiles {
         files.for_each(|file| file.make_table_for(addresses));
     }
 
-    /// Notes that nothing is asked for a while.
+    /// Lets the pages of mapped files go: nothing is asked for a while.
     pub(super) fn drop_resident_pages(&self) {
         self.files.iter().for_each(DebugFile::drop_resident_pages);
-    }
-
-    /// Notes that they are closed for want of room.
-    pub(super) fn will_be_wanted(&self) {
-        self.files.iter().for_each(DebugFile::will_be_wanted);
     }
 
     /// Bytes of memory that they take, roughly.
@@ -164,8 +154,8 @@ impl ImageFiles {
     }
 
     /// The link-time address of its first byte: that which a report states, or the file's own.
-    pub(crate) fn place(&self, stated: u64) -> u64 {
-        place(stated, || self.is_mach_o().then(|| self.base()))
+    pub(crate) fn base_of(&self, stated: u64) -> u64 {
+        base_of(stated, || self.is_mach_o().then(|| self.base()))
     }
 
     pub(crate) fn is_mach_o(&self) -> bool {
@@ -194,9 +184,9 @@ pub(super) fn has_dwarf(files: &[DebugFile]) -> bool {
     files.iter().any(|file| file.object().has_dwarf)
 }
 
-/// The link-time address of an image's first byte. Other recorders don't say where an image's file says it lies: the file
-/// itself does, if it is Mach-O. Of an ELF file nought is the common answer, and is taken as it stands.
-pub(super) fn place(stated: u64, base: impl FnOnce() -> Option<u64>) -> u64 {
+/// The link-time address of an image's first byte. Reports of other recorders lack it: that of Mach-O comes from the file, and
+/// that of ELF is taken as 0.
+pub(super) fn base_of(stated: u64, base: impl FnOnce() -> Option<u64>) -> u64 {
     match stated {
         0 => base().unwrap_or(0),
         stated => stated,

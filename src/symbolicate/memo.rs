@@ -1,34 +1,39 @@
-//! What was found of texts, by text: a fleet's reports have the same names and files over and over.
-
-use std::cell::RefCell;
-use std::sync::Arc;
+//! The one table of remembered values: a fleet's reports have the same names, files and addresses over and over.
 
 use rustc_hash::FxHashMap;
 
-/// Texts of which something is kept.
-const TEXTS: usize = 4096;
+/// Values by key, at most `MAX`: before one more, all are forgotten.
+#[derive(Debug)]
+pub(super) struct Memo<K, V, const MAX: usize>(FxHashMap<K, V>);
 
-/// Facts by text, for one thread.
-pub(super) struct Memo<T>(RefCell<FxHashMap<Arc<str>, T>>);
-
-impl<T> Default for Memo<T> {
-    fn default() -> Memo<T> {
-        Memo(RefCell::default())
+impl<K, V, const MAX: usize> Default for Memo<K, V, MAX> {
+    fn default() -> Memo<K, V, MAX> {
+        Memo(FxHashMap::default())
     }
 }
 
-impl<T: Clone> Memo<T> {
-    /// Returns what `find` finds of a text, now or earlier.
-    pub(super) fn of(&self, text: &Arc<str>, find: impl FnOnce(&Arc<str>) -> T) -> T {
-        let mut known = self.0.borrow_mut();
-        if let Some(found) = known.get(text) {
-            return found.clone();
+/// Reads go to the map itself.
+impl<K, V, const MAX: usize> std::ops::Deref for Memo<K, V, MAX> {
+    type Target = FxHashMap<K, V>;
+
+    fn deref(&self) -> &FxHashMap<K, V> {
+        &self.0
+    }
+}
+
+impl<K: Eq + std::hash::Hash + Clone, V: Clone, const MAX: usize> Memo<K, V, MAX> {
+    /// Returns the value of a key, which `find` finds unless it is remembered.
+    pub(super) fn get_or_find(&mut self, key: &K, find: impl FnOnce() -> V) -> V {
+        if !self.contains_key(key) {
+            self.insert(key.clone(), find());
         }
-        if known.len() >= TEXTS {
-            known.clear();
+        self.0[key].clone()
+    }
+
+    pub(super) fn insert(&mut self, key: K, value: V) {
+        if self.len() >= MAX {
+            self.0.clear();
         }
-        let found = find(text);
-        known.insert(text.clone(), found.clone());
-        found
+        self.0.insert(key, value);
     }
 }

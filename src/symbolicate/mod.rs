@@ -59,7 +59,6 @@ mod recorded;
 mod redact;
 mod samples;
 mod symbolicator;
-mod system_paths;
 mod tail_calls;
 
 pub use addresses::{Addresses, Ambiguous, Frames};

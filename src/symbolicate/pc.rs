@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn return_addresses_are_one_less_and_contexts_are_not() {
-        use Found::{Context, FramePointer, LinkRegister, UnwindInfo};
-        let found = [Context, UnwindInfo, FramePointer, LinkRegister];
+        use Found::{Context, FramePointer, LeafReturnAddress, UnwindInfo};
+        let found = [Context, UnwindInfo, FramePointer, LeafReturnAddress];
         let expected = [0x1000, 0xfff, 0xfff, 0xfff];
         assert_eq!(lookups("SIGSEGV", "x86_64", &found), expected);
     }

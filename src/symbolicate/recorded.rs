@@ -48,14 +48,14 @@ impl<'a> Recorded<'a> {
         let name = self.thread.frames.get(index).and_then(|f| f.name.as_ref());
         let fields = self.fields.get(&(index as u64));
         let mut frames: Vec<SourceFrame> = Vec::new();
-        let mut own = named(name.map(String::as_str));
+        let mut own = named_frame(name.map(String::as_str));
         for entry in fields.into_iter().flatten() {
             let (file, line) = (field(entry, "sourceFile"), field(entry, "sourceLine"));
             let inlined = field(entry, "inlined");
             let mut frame = match inlined {
                 Some(Value::Map(inlined)) => match field(inlined, "symbol") {
-                    Some(Value::Text(symbol)) => named(Some(symbol)),
-                    _ => named(None),
+                    Some(Value::Text(symbol)) => named_frame(Some(symbol)),
+                    _ => named_frame(None),
                 },
                 _ => std::mem::take(&mut own),
             };
@@ -81,7 +81,7 @@ impl<'a> Recorded<'a> {
     }
 }
 
-fn named(name: Option<&str>) -> SourceFrame {
+fn named_frame(name: Option<&str>) -> SourceFrame {
     SourceFrame {
         source: Source::Report,
         ..name.map_or(SourceFrame::default(), names::named)

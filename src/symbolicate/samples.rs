@@ -5,7 +5,7 @@ use crate::report::model::{Frame, Omitted, Report, Thread};
 /// Frames of all samples together. An honest report has some ten thousand; a hostile one could say
 /// of a million samples that each shares ten thousand frames with the one before. As JSON a frame takes up to
 /// 1.4 KB of memory.
-pub(super) const MOST_FRAMES: usize = 1 << 17;
+pub(super) const MAX_FRAMES: usize = 1 << 17;
 
 /// Count of the frames, of which one with a long name is as much as several.
 pub(super) fn weight(frames: &[Frame]) -> usize {
@@ -20,7 +20,7 @@ pub(super) fn in_full(report: &Report) -> Vec<Thread> {
     let mut total = 0;
     for sample in &report.samples {
         let shared = match full.last() {
-            Some(before) => outermost(before, sample.keep, MOST_FRAMES - total),
+            Some(before) => outermost(before, sample.keep, MAX_FRAMES - total),
             None => (&[][..], None),
         };
         let mut frames = Vec::with_capacity(sample.frames.len() + shared.0.len());
@@ -31,8 +31,8 @@ pub(super) fn in_full(report: &Report) -> Vec<Thread> {
             omitted: sample.omitted,
             ..Thread::default()
         };
-        let thread = joined(own, shared);
-        total = MOST_FRAMES.min(total + weight(&thread.frames));
+        let thread = join_stacks(own, shared);
+        total = MAX_FRAMES.min(total + weight(&thread.frames));
         full.push(thread);
     }
     full
@@ -66,7 +66,7 @@ fn outermost(stack: &Thread, keep: u64, most: usize) -> (&[Frame], Option<Omitte
 }
 
 /// A stack continued by `shared` ones. A stack has room for one gap: frames between two are given up.
-fn joined(mut stack: Thread, (frames, gap): (&[Frame], Option<Omitted>)) -> Thread {
+fn join_stacks(mut stack: Thread, (frames, gap): (&[Frame], Option<Omitted>)) -> Thread {
     let own = stack.frames.len() as u64;
     stack.frames.extend_from_slice(frames);
     let second = gap.map(|gap| Omitted {
@@ -164,7 +164,7 @@ mod tests {
         };
         let full = in_full(&report);
         let total: usize = full.iter().map(|thread| thread.frames.len()).sum();
-        assert!(total <= MOST_FRAMES + 1000, "{total}");
+        assert!(total <= MAX_FRAMES + 1000, "{total}");
         let last = full.last().unwrap();
         assert_eq!(
             (last.frames.len(), last.omitted.unwrap().count > 0),

@@ -7,13 +7,12 @@ use rustc_hash::FxHashSet;
 use super::blame::{is_kernels, trap};
 use super::debug_files::DebugFiles;
 use super::frame::{
-    Awaiting, MissingFile, PhysicalFrame, Stack, Symbolicated, Unread, image_file_name,
+    Awaiting, MissingFile, PhysicalFrame, Stack, Symbolicated, Unread, image_file_name, is_system,
 };
-use super::gathered::{Answers, Gathered, Wanted};
+use super::gathered::{Answers, Gathered, WantedAddresses};
 use super::pc::Pc;
 use super::recorded::Recorded;
 use super::samples::in_full;
-use super::system_paths::is_system;
 use super::tail_calls::{KnownTailCallers, TailCallers};
 use crate::report::model::{self, AsyncChain, Image, ImageIndex, Report, Thread};
 use crate::report::{Found, Reading};
@@ -91,7 +90,7 @@ impl Symbolicator {
     /// them, so that reports over many more images than fit into memory (see [`DebugFiles::limit`]) take no more time than
     /// others. All answers are in memory at a time: a thousand reports of a hundred frames take some 50 MB.
     pub fn symbolicate_all(&self, reports: Vec<Report>) -> Vec<Symbolicated> {
-        let mut wanted = Wanted::default();
+        let mut wanted = WantedAddresses::default();
         if self.gathers() {
             reports.iter().for_each(|report| wanted.add(report));
         }
@@ -123,7 +122,7 @@ impl Symbolicator {
             report: &report,
             images: vec![None; report.images.len()],
             by_address: ImageIndex::new(&report.images),
-            callers: MOST_CALLERS,
+            callers: MAX_CALLERS,
             deadline: limit.and_then(|limit| Instant::now().checked_add(limit)),
             late: 0,
         };
@@ -165,7 +164,7 @@ fn give_reason(of: &mut Symbolicated) {
 }
 
 /// Most async callers of a report that are looked up. An honest report has fewer.
-const MOST_CALLERS: usize = 1 << 16;
+const MAX_CALLERS: usize = 1 << 16;
 
 /// One report being worked on.
 struct ReportRun<'a> {
@@ -311,7 +310,7 @@ impl ReportRun<'_> {
         let (all, gathered) = (&self.symbolicator.files, self.gathered);
         let find = || Answers::find(gathered, all, image, build);
         let answers = self.images[at as usize].get_or_insert_with(find).as_ref();
-        let base = answers.map_or(image.base_svma, |answers| answers.place(image.base_svma));
+        let base = answers.map_or(image.base_svma, |answers| answers.base_of(image.base_svma));
         let svma = |avma: u64| avma.wrapping_sub(image.base).wrapping_add(base);
         let own = svma(frame.pc);
         let open = || all.find(image, build);

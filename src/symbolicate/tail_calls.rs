@@ -15,17 +15,17 @@ use super::lock;
 use crate::report::model::Image;
 
 /// Jumps from the function that was called to the one on the stack, at most.
-const MOST_JUMPS: usize = 4;
+const MAX_JUMPS: usize = 4;
 /// Bytes of a function in which jumps are looked for.
-const MOST_BYTES: u64 = 1 << 16;
+const MAX_BYTES: u64 = 1 << 16;
 /// Work of a search: bytes that it reads, and look-ups, which count as so many bytes.
-const MOST_WORK: u64 = 1 << 20;
+const MAX_WORK: u64 = 1 << 20;
 const LOOKUP_WORK: u64 = 256;
 /// Work of all searches in an image, and for each byte of its code.
-const LEAST_WORK: u64 = 1 << 24;
-const WORK_PER_BYTE: u64 = 64;
+const MIN_WORK_LIMIT: u64 = 1 << 24;
+const MAX_WORK_PER_BYTE: u64 = 64;
 /// Results and targets of jumps that are kept.
-const KEPT: usize = 1 << 18;
+const MAX_ANSWERS: usize = 1 << 18;
 
 /// Functions that are on no stack, innermost first; `None` where the code shows none.
 pub(super) type TailCallers = Option<Arc<[SourceFrame]>>;
@@ -59,7 +59,7 @@ impl KnownTailCallers {
         pair: Pair,
     ) -> TailCallers {
         let mut all = lock(&self.0);
-        if all.values().map(SearchedImage::kept).sum::<usize>() >= KEPT {
+        if all.values().map(SearchedImage::answers_kept).sum::<usize>() >= MAX_ANSWERS {
             for image in all.values_mut() {
                 image.found.clear();
                 image.searches.clear();
@@ -77,14 +77,14 @@ impl KnownTailCallers {
 }
 
 impl SearchedImage {
-    fn kept(&self) -> usize {
+    fn answers_kept(&self) -> usize {
         let targets = self.searches.values().map(|search| search.targets.len());
         self.found.len() + targets.sum::<usize>()
     }
 
     fn search(&mut self, files: &ImageFiles, (called, entry): Pair) -> TailCallers {
         let code = files.instructions()?;
-        let most = LEAST_WORK.max(code.size().saturating_mul(WORK_PER_BYTE));
+        let most = MIN_WORK_LIMIT.max(code.size().saturating_mul(MAX_WORK_PER_BYTE));
         let search = self.searches.entry(called);
         let search = search.or_insert_with(|| Search::new(called));
         search.work = search.work.min(most.saturating_sub(self.work));
@@ -117,7 +117,7 @@ impl Search {
             targets: FxHashMap::from_iter([(called, (0, None))]),
             level: 0..1,
             levels: 0,
-            work: MOST_WORK,
+            work: MAX_WORK,
         }
     }
 
@@ -145,7 +145,7 @@ impl Search {
                 continue;
             }
             self.targets.insert(target, jump);
-            if self.levels < MOST_JUMPS && self.function_at(files, target) == Some(target) {
+            if self.levels < MAX_JUMPS && self.function_at(files, target) == Some(target) {
                 self.reached.push((target, jump));
             }
         }
@@ -158,7 +158,7 @@ impl Search {
         files.lookup(svma)?.entry
     }
 
-    /// The bytes of the function at `entry`, as far as they are read: up to the first byte after it, or [`MOST_BYTES`]; none
+    /// The bytes of the function at `entry`, as far as they are read: up to the first byte after it, or [`MAX_BYTES`]; none
     /// where no function begins.
     fn length(&mut self, files: &ImageFiles, entry: u64) -> u64 {
         let mut is_in =
@@ -167,7 +167,7 @@ impl Search {
         if !is_in(0) {
             return 0;
         }
-        while outside < MOST_BYTES && is_in(outside) {
+        while outside < MAX_BYTES && is_in(outside) {
             (inside, outside) = (outside, outside * 2);
         }
         while outside - inside > 1 {

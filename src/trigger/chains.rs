@@ -14,12 +14,12 @@
 use crate::report::{AsyncEnd, Chains, RawChain, RawChains};
 
 /// Most chains that are kept.
-const CHAINS: usize = 16;
+const MAX_CHAINS: usize = 16;
 
 /// The async callers of a stack that was taken before. What there is no room for is cut.
 #[derive(Debug, Clone)]
 pub struct KeptChains {
-    chains: [RawChain; CHAINS],
+    chains: [RawChain; MAX_CHAINS],
     count: usize,
     callers: Box<[u64]>,
 }
@@ -29,7 +29,7 @@ impl KeptChains {
     #[inline(never)]
     pub fn new(callers: usize) -> KeptChains {
         KeptChains {
-            chains: [RawChain::default(); CHAINS],
+            chains: [RawChain::default(); MAX_CHAINS],
             count: 0,
             callers: vec![u64::MAX; std::hint::black_box(callers)].into_boxed_slice(),
         }
@@ -72,7 +72,7 @@ impl KeptChains {
     /// Returns true if these are the chains that were copied, as far as there was room.
     pub fn is(&self, chains: RawChains<'_>) -> bool {
         let own = self.chains();
-        let count = chains.chains.len().min(CHAINS);
+        let count = chains.chains.len().min(MAX_CHAINS);
         self.count == count
             && (0..count).all(|index| match (own.at(index), chains.at(index)) {
                 (Some((frame, kept, end)), Some((of, callers, other))) => {

@@ -29,8 +29,8 @@ mod tests;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
-pub(crate) use registry::{Refusal, Registry, WatchedMember, as_recorder};
-pub use registry::{THREADS, own, own_state};
+pub(crate) use registry::{Refusal, Registry, WatchedMember};
+pub use registry::{THREADS, own_heartbeat, own_state};
 pub use state::{Beat, HEARTBEAT, HeartbeatState};
 
 /// The watched thread's own heartbeat: it reports to the watchdog that the thread is busy or idle.

@@ -72,7 +72,7 @@ pub struct Loads {
 
 impl Loads {
     /// Returns true if any trigger is set.
-    pub fn any(&self) -> bool {
+    pub fn has_trigger(&self) -> bool {
         *self != Loads::default()
     }
 }
@@ -102,7 +102,7 @@ pub enum Excess {
         /// Share of a core.
         share: f64,
         /// Nanoseconds.
-        over: u64,
+        time: u64,
     },
     /// Memory: bytes, of so many that it may have.
     Memory {
@@ -173,26 +173,26 @@ impl LoadDetector {
 
     fn cpu(&mut self, gauge: &LoadObservation) -> Option<Excess> {
         let wanted = self.loads.cpu?;
-        let over = wanted.over.as_nanos() as u64;
+        let period = wanted.over.as_nanos() as u64;
         self.past.push_back(*gauge);
         // The oldest that is old enough.
         while self
             .past
             .get(1)
-            .is_some_and(|second| gauge.now.saturating_sub(second.now) >= over)
+            .is_some_and(|second| gauge.now.saturating_sub(second.now) >= period)
         {
             self.past.pop_front();
         }
         let first = *self.past.front()?;
         let time = gauge.now.saturating_sub(first.now);
         let share = share(gauge.process.saturating_sub(first.process), time);
-        if time < over || share <= wanted.share {
+        if time < period || share <= wanted.share {
             return None;
         }
         // The next one takes a time of its own.
         self.past.clear();
         self.past.push_back(*gauge);
-        Some(Excess::Cpu { share, over: time })
+        Some(Excess::Cpu { share, time })
     }
 
     fn memory(&mut self, gauge: &LoadObservation) -> Option<Excess> {

@@ -6,7 +6,6 @@ pub mod heartbeat;
 pub mod load;
 pub mod load_watch;
 pub mod loss;
-pub(crate) mod own_time;
 pub(crate) mod panic;
 pub(crate) mod pause;
 pub mod ping;
@@ -37,7 +36,7 @@ use crate::platform::own_thread;
 pub(crate) fn spawn(
     name: &str,
     stack: usize,
-    work: impl FnOnce() + Send + 'static,
+    work: Box<dyn FnOnce() + Send>,
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
     let thread = std::thread::Builder::new()
         .name(name.to_owned())
@@ -47,14 +46,14 @@ pub(crate) fn spawn(
 
 thread_local! {
     /// True on a thread of ours whose callback has dropped the monitor.
-    static IS_LEFT: Cell<bool> = const { Cell::new(false) };
+    static DROPS_MONITOR: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Waits for a thread of ours to end, unless it is this one: a callback of the app's that drops the monitor
 /// runs on such a thread, which ends by itself once that has returned.
 pub(crate) fn join(thread: std::thread::JoinHandle<()>) {
     if thread.thread().id() == std::thread::current().id() {
-        IS_LEFT.set(true);
+        DROPS_MONITOR.set(true);
     } else {
         // The panic hook has reported one that panicked.
         let _ = thread.join();
@@ -63,5 +62,5 @@ pub(crate) fn join(thread: std::thread::JoinHandle<()>) {
 
 /// Returns true on a thread of ours whose callback has dropped the monitor: what the callback needs may be gone.
 pub(crate) fn is_left() -> bool {
-    IS_LEFT.get()
+    DROPS_MONITOR.get()
 }

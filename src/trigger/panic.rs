@@ -14,18 +14,18 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use super::heartbeat::as_recorder;
 use super::loss::{LOSSES, LossReason};
-use crate::platform::forked::First;
+use super::pause::may_block;
+use crate::platform::forked::OnceFlag;
 use crate::platform::text::FixedText;
 use crate::platform::{Thread, folder, process_id};
 use crate::report::name::Name;
 
 /// Panics that are kept in mind at once, one a thread.
-const SLOTS: usize = 16;
-const MESSAGE: usize = 2048;
-const LOCATION: usize = 512;
-const EARLIER: usize = 1024;
+const MAX_PANICS: usize = 16;
+const MAX_MESSAGE: usize = 2048;
+const MAX_LOCATION: usize = 512;
+const MAX_EARLIER: usize = 1024;
 
 /// The last panic of one thread.
 struct PanicSlot {
@@ -49,11 +49,11 @@ impl PanicSlot {
 /// A panic of a thread, and the one before it.
 #[derive(Debug)]
 pub(crate) struct PanicNote {
-    message: FixedText<MESSAGE>,
-    location: FixedText<LOCATION>,
+    message: FixedText<MAX_MESSAGE>,
+    location: FixedText<MAX_LOCATION>,
     report: Option<Name>,
     /// The thread's panic before this one, and its report.
-    earlier: FixedText<EARLIER>,
+    earlier: FixedText<MAX_EARLIER>,
     earlier_report: Option<Name>,
     /// True if the panic came while the earlier one was being unwound, and ends the process.
     nested: bool,
@@ -68,12 +68,12 @@ const EMPTY: PanicNote = PanicNote {
     nested: false,
 };
 
-static NOTES: [PanicSlot; SLOTS] = [const {
+static NOTES: [PanicSlot; MAX_PANICS] = [const {
     PanicSlot {
         owner: AtomicU64::new(0),
         note: UnsafeCell::new(EMPTY),
     }
-}; SLOTS];
+}; MAX_PANICS];
 
 /// Core's message when a panic meets a frame that cannot unwind: the panic before it is the cause.
 const CANNOT_UNWIND: &str = "panic in a function that cannot unwind";
@@ -93,21 +93,21 @@ pub(crate) type OnPanic = fn(&Panic<'_>) -> Option<Name>;
 static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 /// The process that installed; a child of `fork` has another id.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-static HOOK: First = First::new();
+static HOOK: OnceFlag = OnceFlag::new();
 
 /// Panics that a launch reports at most before one kills it; the rest are counted.
 const MAX_REPORTS: u64 = 10;
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 /// The exit status of a process whose main thread panicked (std::process: `lang_start`).
-const PANICKED: i32 = 101;
+const PANIC_STATUS: i32 = 101;
 
 /// Returns true if the process exits with `status` because of a panic of the calling thread: it escaped from `main`, or
 /// a hook leaves the process in the middle of it. `unwound`: a panic has dropped the monitor.
 pub(crate) fn ends_process(status: Option<i32>, unwound: bool) -> bool {
     let known = PROCESS.load(Ordering::Acquire) == process_id() && own_note().is_some();
     let escapes = match status {
-        Some(status) => status == PANICKED && (known || unwound),
+        Some(status) => status == PANIC_STATUS && (known || unwound),
         // It may have been caught above the monitor.
         None => unwound,
     };
@@ -120,6 +120,7 @@ pub(crate) fn last_report() -> Option<Name> {
     let handler = HANDLER.load(Ordering::Acquire);
     if let Some(note) = own_note().filter(|note| note.report.is_none() && !handler.is_null()) {
         let (message, location) = (note.message, note.location);
+        let _pause = may_block();
         report(handler, message.as_str(), location.as_str());
     }
     own_note().and_then(|note| note.report)
@@ -155,10 +156,9 @@ pub(crate) fn install(handler: OnPanic) {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             // Neither is the app's turn: to name the frames of a backtrace may take seconds.
-            as_recorder(|| {
-                noted(info);
-                before(info);
-            });
+            let _pause = may_block();
+            noted(info);
+            before(info);
         }));
     }
 }
@@ -201,7 +201,7 @@ fn noted(info: &std::panic::PanicHookInfo<'_>) {
 fn report(handler: *mut (), message: &str, location: &str) {
     // SAFETY: only `install` stores a pointer that is not null, and it is an `OnPanic`.
     let handler = unsafe { std::mem::transmute::<*mut (), OnPanic>(handler) };
-    let report = as_recorder(|| handler(&Panic { message, location }));
+    let report = handler(&Panic { message, location });
     if let Some(note) = own_note() {
         note.report = report;
     }
@@ -274,6 +274,7 @@ fn own_note() -> Option<&'static mut PanicNote> {
     Some(unsafe { &mut *slot.note.get() })
 }
 
+#[inline(never)]
 fn slot_of(thread: Thread) -> Option<&'static PanicSlot> {
     NOTES
         .iter()

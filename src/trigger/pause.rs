@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::heartbeat::{Busy, Heartbeat, HeartbeatState, own, own_state};
+use super::heartbeat::{Busy, Heartbeat, HeartbeatState, own_heartbeat, own_state};
 use super::ping::of_main_queue;
 use crate::platform::Thread;
 
@@ -54,7 +54,7 @@ impl<F: Future> Future for Polls<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let _turn: Option<Busy> = own().map(Heartbeat::busy);
+        let _turn: Option<Busy> = own_heartbeat().map(Heartbeat::busy);
         // SAFETY: the field is pinned whenever this is: it is never moved out, and `Polls` has no `Drop` of its own.
         let future = unsafe { self.map_unchecked_mut(|polls| &mut polls.0) };
         future.poll(context)
@@ -71,7 +71,7 @@ pub struct MayBlock {
 
 /// The heartbeat of the calling thread, or of the main queue, if the thread works that off.
 fn own_or_served() -> Option<Heartbeat> {
-    own().or_else(of_main_queue)
+    own_heartbeat().or_else(of_main_queue)
 }
 
 /// Begins a pause of the calling thread, for a dialog or a toolkit's loop that runs within a turn. A stall in progress ends, and

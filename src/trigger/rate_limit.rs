@@ -34,7 +34,7 @@ settings! {
 }
 
 /// Different stalls that are kept in mind; then the one that was not seen for longest is forgotten.
-const KNOWN: usize = 64;
+const MAX_STALLS: usize = 64;
 const HOUR: u64 = 3_600_000_000_000;
 const DAY: u64 = 24 * HOUR;
 
@@ -42,7 +42,7 @@ const DAY: u64 = 24 * HOUR;
 #[derive(Debug, Clone)]
 pub struct RateLimiter {
     rate_limit: RateLimit,
-    known: [Option<KnownStack>; KNOWN],
+    known: [Option<KnownStack>; MAX_STALLS],
     /// The present hour's start, and what it has had.
     hour: u64,
     reports: u32,
@@ -65,7 +65,7 @@ impl RateLimiter {
     pub fn new(rate_limit: RateLimit) -> RateLimiter {
         RateLimiter {
             rate_limit,
-            known: [None; KNOWN],
+            known: [None; MAX_STALLS],
             hour: 0,
             reports: 0,
             bytes: 0,
@@ -74,7 +74,7 @@ impl RateLimiter {
     }
 
     /// Another one with the same limits.
-    pub fn anew(&self) -> RateLimiter {
+    pub fn with_same_limits(&self) -> RateLimiter {
         RateLimiter::new(self.rate_limit)
     }
 
@@ -100,7 +100,7 @@ impl RateLimiter {
     }
 
     /// A report of so many bytes is whole.
-    pub fn wrote(&mut self, bytes: u64) {
+    pub fn count_written(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
@@ -214,9 +214,9 @@ mod tests {
             .captures_per_hour(2);
         let mut limiter = RateLimiter::new(rate_limit);
         assert_eq!(limiter.passes(0, Some(1)), Ok(()));
-        limiter.wrote(600);
+        limiter.count_written(600);
         assert_eq!(limiter.passes(MINUTE, Some(2)), Ok(()));
-        limiter.wrote(600);
+        limiter.count_written(600);
         // The refused stall is not held back an hour later.
         assert_eq!(limiter.passes(59 * MINUTE, Some(3)), Err(LossReason::Quota));
         let taken = (0..5).filter(|_| {
@@ -231,11 +231,11 @@ mod tests {
     #[test]
     fn more_stalls_than_there_is_room_for_push_out_the_oldest() {
         let mut limiter = RateLimiter::new(RateLimit::default().same_stalls(1).per_hour(u32::MAX));
-        for key in 0..=KNOWN as u64 {
+        for key in 0..=MAX_STALLS as u64 {
             assert_eq!(limiter.passes(key, Some(key)), Ok(()));
         }
         assert_eq!(
-            limiter.passes(100, Some(KNOWN as u64)),
+            limiter.passes(100, Some(MAX_STALLS as u64)),
             Err(LossReason::BackOff)
         );
         assert_eq!(limiter.passes(100, Some(0)), Ok(()), "forgotten");

@@ -6,9 +6,9 @@ use crate::platform::threads::ThreadProgress;
 pub(crate) type Place = Option<(u64, u64)>;
 
 /// An app waits for events in few places: one, and one in each nested loop.
-const PLACES: usize = 4;
+const MAX_PLACES: usize = 4;
 /// Answering a ping takes at most so much CPU time, nanoseconds.
-const ANSWER: u64 = 1_000_000;
+const MAX_PING_CPU: u64 = 1_000_000;
 
 /// The evidence for a thread's rest.
 ///
@@ -22,7 +22,7 @@ pub(crate) struct Rest {
     /// The counters of the thread since it rests.
     since: Option<ThreadProgress>,
     /// The places in which it waits for events, the newest first.
-    places: [Place; PLACES],
+    places: [Place; MAX_PLACES],
 }
 
 impl Rest {
@@ -38,7 +38,7 @@ impl Rest {
         };
         let place = place();
         let woken = now.slices.saturating_sub(then.slices);
-        let answered_alone = woken <= 1 && now.cpu.saturating_sub(then.cpu) <= ANSWER;
+        let answered_alone = woken <= 1 && now.cpu.saturating_sub(then.cpu) <= MAX_PING_CPU;
         let has_returned = answered_alone && !then.running && place == slept;
         let is_known = place.is_some() && self.places.contains(&place);
         if has_returned && !is_known {

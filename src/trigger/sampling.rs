@@ -5,18 +5,18 @@
 
 use super::chains::KeptChains;
 use crate::capture::Captured;
-use crate::report::{Omitted, RawChains, RawFrame, WalkEnd};
+use crate::report::{Omitted, RawChains, RawFrame, ThreadState, WalkEnd};
 
 /// Runs of equal stacks that are kept before the stall is certain; then the oldest make room.
-const RUNS: usize = 32;
+const MAX_RUNS: usize = 32;
 /// Innermost and outermost frames that are kept of one stack; those that a deeper one has between are counted.
 const INNERMOST: usize = 208;
 const OUTERMOST: usize = 48;
-const FRAMES: usize = INNERMOST + OUTERMOST;
+const MAX_FRAMES: usize = INNERMOST + OUTERMOST;
 /// Async callers that are kept of one stack.
-const CALLERS: usize = 128;
+const MAX_CALLERS: usize = 128;
 /// Different stacks that are weighed against each other.
-const WEIGHED: usize = 64;
+const MAX_WEIGHED: usize = 64;
 
 /// The samples of one stall at a time.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct Samples {
     /// The stack of the sample that was written last.
     before: SampleRun,
     taken: u64,
-    weights: [Weight; WEIGHED],
+    weights: [Weight; MAX_WEIGHED],
     last: Option<(u64, u64)>,
 }
 
@@ -38,7 +38,7 @@ pub struct Samples {
 #[derive(Debug, Clone)]
 struct SampleRun {
     at: u64,
-    state: Option<&'static str>,
+    state: Option<ThreadState>,
     count: u64,
     /// Samples among them that are in the report.
     reported: u64,
@@ -65,7 +65,7 @@ pub struct FoldedSample<'a> {
     /// Time since the stall's start, nanoseconds.
     pub at: u64,
     /// State of the thread.
-    pub state: Option<&'static str>,
+    pub state: Option<ThreadState>,
     /// Count of samples in a row.
     pub count: u64,
     /// Count of outermost frames that are those of the section before, including omitted ones.
@@ -88,9 +88,9 @@ impl SampleRun {
             state: None,
             count: 0,
             reported: 0,
-            frames: RawFrame::room(FRAMES),
+            frames: RawFrame::room(MAX_FRAMES),
             len: 0,
-            tasks: KeptChains::new(CALLERS),
+            tasks: KeptChains::new(MAX_CALLERS),
             omitted: 0,
             end: WalkEnd::Root,
         }
@@ -109,19 +109,19 @@ impl SampleRun {
     }
 
     /// The same stack once more. What is written of it already keeps its time.
-    fn again(&mut self, at: u64) {
+    fn extend(&mut self, at: u64) {
         if self.reported == self.count {
             self.at = at;
         }
         self.count = self.count.saturating_add(1);
     }
 
-    fn set(&mut self, at: u64, state: Option<&'static str>, stack: &KeptStack<'_>) {
+    fn set(&mut self, at: u64, state: Option<ThreadState>, stack: &KeptStack<'_>) {
         self.at = at;
         self.state = state;
         self.count = 1;
         self.reported = 0;
-        self.len = stack.len().min(FRAMES);
+        self.len = stack.len().min(MAX_FRAMES);
         self.omitted = stack.omitted;
         self.end = stack.end;
         self.tasks.set(stack.tasks);
@@ -163,7 +163,7 @@ impl<'a> KeptStack<'a> {
     fn new(captured: &Captured<'a>) -> KeptStack<'a> {
         let (stack, omitted) = (captured.frames, captured.omitted);
         let before = omitted.map_or(0, |gap| gap.count);
-        let too_many = stack.len().saturating_sub(FRAMES);
+        let too_many = stack.len().saturating_sub(MAX_FRAMES);
         let (innermost, outermost) = if too_many > 0 || before > 0 {
             // A gap that is there already lies between the two as well.
             let from = stack.len().saturating_sub(OUTERMOST);
@@ -203,13 +203,13 @@ impl Samples {
     /// Reserves and touches the memory.
     pub(crate) fn new() -> Samples {
         Samples {
-            runs: (0..RUNS).map(|_| SampleRun::new()).collect(),
+            runs: (0..MAX_RUNS).map(|_| SampleRun::new()).collect(),
             first: 0,
             len: 0,
             written: 0,
             before: SampleRun::new(),
             taken: 0,
-            weights: [Weight::default(); WEIGHED],
+            weights: [Weight::default(); MAX_WEIGHED],
             last: None,
         }
     }
@@ -221,27 +221,27 @@ impl Samples {
         self.written = 0;
         self.taken = 0;
         self.before.len = 0;
-        self.weights = [Weight::default(); WEIGHED];
+        self.weights = [Weight::default(); MAX_WEIGHED];
         self.last = None;
     }
 
     /// Adds a stack that was taken `at` this time.
-    pub fn add(&mut self, at: u64, state: Option<&'static str>, stack: &Captured<'_>) {
+    pub fn add(&mut self, at: u64, state: Option<ThreadState>, stack: &Captured<'_>) {
         let stack = KeptStack::new(stack);
         self.weigh(at, key(stack.frames()));
         if let Some(run) = self.newest()
             && run.is(&stack)
             && run.state == state
         {
-            run.again(at);
+            run.extend(at);
             return;
         }
-        if self.len == RUNS {
-            self.first = (self.first + 1) % RUNS;
+        if self.len == MAX_RUNS {
+            self.first = (self.first + 1) % MAX_RUNS;
             self.len -= 1;
             self.written = self.written.saturating_sub(1);
         }
-        let place = (self.first + self.len) % RUNS;
+        let place = (self.first + self.len) % MAX_RUNS;
         self.len += 1;
         if let Some(run) = self.runs.get_mut(place) {
             run.set(at, state, &stack);
@@ -253,14 +253,14 @@ impl Samples {
         let Some(run) = self.newest() else {
             return false;
         };
-        run.again(at);
+        run.extend(at);
         let key = key(run.stack().iter());
         self.weigh(at, key);
         true
     }
 
     fn newest(&mut self) -> Option<&mut SampleRun> {
-        let place = (self.first + self.len.checked_sub(1)?) % RUNS;
+        let place = (self.first + self.len.checked_sub(1)?) % MAX_RUNS;
         self.runs.get_mut(place)
     }
 
@@ -273,7 +273,7 @@ impl Samples {
     /// what is added to it when it is over, or if `all`.
     pub fn next_section(&mut self, all: bool) -> Option<FoldedSample<'_>> {
         while self.written < self.len {
-            let place = (self.first + self.written) % RUNS;
+            let place = (self.first + self.written) % MAX_RUNS;
             let newest = self.written + 1 == self.len;
             let run = self.runs.get_mut(place)?;
             let due = run.count - run.reported;
@@ -334,7 +334,7 @@ impl Samples {
             .weights
             .iter()
             .position(|weight| weight.time > 0 && weight.key == key);
-        let lightest = (0..WEIGHED)
+        let lightest = (0..MAX_WEIGHED)
             .min_by_key(|&index| self.weights[index].time)
             .unwrap_or(0);
         if let Some(weight) = self.weights.get_mut(known.unwrap_or(lightest)) {

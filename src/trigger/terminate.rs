@@ -24,16 +24,16 @@ use crate::report::Omitted;
 
 /// Addresses of the stack of a throw, at most; only Objective-C's exceptions have it.
 #[cfg(target_vendor = "apple")]
-pub(crate) const STACK: usize = objective_c::STACK;
+pub(crate) const MAX_ADDRESSES: usize = objective_c::MAX_ADDRESSES;
 #[cfg(not(target_vendor = "apple"))]
-pub(crate) const STACK: usize = 0;
+pub(crate) const MAX_ADDRESSES: usize = 0;
 
 /// Name, reason and stack of the exception that ends the process.
 #[derive(Debug)]
 pub(crate) struct Exception {
     name: FixedText<256>,
     what: FixedText<1024>,
-    stack: [u64; STACK],
+    stack: [u64; MAX_ADDRESSES],
     stack_len: usize,
     omitted: Option<Omitted>,
 }
@@ -57,7 +57,7 @@ static NOTED: ExceptionSlot = ExceptionSlot {
     note: UnsafeCell::new(Exception {
         name: FixedText::EMPTY,
         what: FixedText::EMPTY,
-        stack: [0; STACK],
+        stack: [0; MAX_ADDRESSES],
         stack_len: 0,
         omitted: None,
     }),
@@ -128,7 +128,7 @@ impl Exception {
     }
 
     /// Its `what()`, or its reason; nothing where it is no `std::exception`. Signal-safe.
-    pub fn what(&self) -> Option<&str> {
+    pub fn message(&self) -> Option<&str> {
         Some(self.what.as_str()).filter(|what| !what.is_empty())
     }
 

@@ -1,20 +1,16 @@
 //! The watchdog: the one thread that waits for a wake-up, observes all watched threads and drives their detectors.
 
-mod schedule;
 mod scheduling_lag;
 mod thread_watch;
-mod watcher;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-pub use watcher::{WatchTarget, Watcher};
-
 use super::heartbeat::{Beat, HEARTBEAT, HeartbeatState, Registry, THREADS};
 use super::ping::{Pinger, Pings};
-use super::stall::{Decision, Stall};
+use super::stall::{Decision, Reason, Stall, StallEndInfo, StallInfo};
 use crate::platform::{Thread, ThreadGauge, clock};
 use scheduling_lag::SchedulingLag;
 use thread_watch::ThreadWatch;
@@ -58,12 +54,13 @@ impl Watchdog {
         };
         let main = stall.map(|stall| ThreadWatch::main(heartbeat, Thread::current(), &stall));
         observer.watches.extend(main);
-        let thread = super::spawn("wedjat", 1 << 20, move || {
+        let work = move || {
             let own = ThreadGauge::current();
             known.get_or_init(|| own.tid());
             let own = SchedulingLag::new(|| own.run_delay(), clock::monotonic());
             observer.run(own, watcher);
-        })?;
+        };
+        let thread = super::spawn("wedjat", 1 << 20, Box::new(work))?;
         let tid = *tid.wait();
         Ok(Watchdog {
             heartbeat,
@@ -125,24 +122,24 @@ impl Observer {
             if let Some(main) = self.watches.first_mut().filter(|w| w.is_main()) {
                 self.pinger.ping(main.watched());
                 if main.is_calm() && self.pinger.has_not_run(main.watched()) {
-                    main.leave();
+                    main.postpone();
                 }
-                main.set_pinged(self.pinger.pinged());
+                main.pinged = self.pinger.pinged();
             }
             if self.admit() {
                 watcher.more_threads();
             }
             let from = clock::monotonic();
             self.observe(from, own.since(from, due));
-            self.act(&mut watcher);
+            self.carry_out(&mut watcher);
             watcher.observed(from);
             self.watches.retain(|watch| !watch.has_left());
         }
-        let (lag, asleep) = (own.since(clock::monotonic(), None), clock::asleep());
+        let (lag, asleep) = (own.since(clock::monotonic(), None), clock::time_asleep());
         for watch in &mut self.watches {
             watch.give_up(lag, asleep);
         }
-        self.act(&mut watcher);
+        self.carry_out(&mut watcher);
         watcher.observed(clock::monotonic());
     }
 
@@ -150,11 +147,11 @@ impl Observer {
     fn wait(&mut self, own: &mut SchedulingLag<impl Fn() -> u64>) -> Option<u64> {
         if let Some(main) = self.watches.first_mut().filter(|w| w.is_main()) {
             let due = self.pinger.due(main.next().due, clock::monotonic());
-            main.is_due_by(due);
+            main.next.due = due;
         }
         let due = self.watches.iter().filter_map(|w| w.next().due).min();
         let threads = self.watches.iter().filter(|w| w.next().wake_on_beat);
-        let threads = threads.map(|watch| (watch.state(), watch.last_beat()));
+        let threads = threads.map(|watch| (watch.state(), watch.last));
         self.heartbeat.listen(threads, due, || own.sleeps());
         due
     }
@@ -183,13 +180,13 @@ impl Observer {
 
     /// Observes each thread that is due. None is acted on before all are seen: a pool is counted as it is at one moment.
     fn observe(&mut self, now: u64, lag: u64) {
-        let asleep = clock::asleep();
+        let asleep = clock::time_asleep();
         for watch in self.watches.iter_mut().filter(|w| w.is_due(now)) {
             watch.observe(lag, asleep);
         }
     }
 
-    fn act(&mut self, watcher: &mut impl Watcher) {
+    fn carry_out(&mut self, watcher: &mut impl Watcher) {
         for index in 0..self.watches.len() {
             let decided = self.watches.get_mut(index).and_then(|w| w.decision());
             let Some((mut subject, decision)) = decided else {
@@ -201,13 +198,13 @@ impl Observer {
                 let (all, at_rest) = Registry.pool(name);
                 subject.pool = [all, at_rest, stalled];
             }
-            watcher.about(&subject);
-            act(watcher, decision, subject.thread.id());
+            watcher.set_target(&subject);
+            carry_out(watcher, decision, subject.thread.id());
         }
     }
 }
 
-fn act(watcher: &mut impl Watcher, decision: Decision, thread: u64) {
+fn carry_out(watcher: &mut impl Watcher, decision: Decision, thread: u64) {
     match decision {
         Decision::Nothing => {}
         Decision::FirstMiss { at } => watcher.first_miss(at),
@@ -223,4 +220,54 @@ fn act(watcher: &mut impl Watcher, decision: Decision, thread: u64) {
         }
         Decision::Dropped(reason) => watcher.dropped(reason),
     }
+}
+
+/// The watched thread that a finding is about.
+#[derive(Debug, Clone)]
+pub struct WatchTarget {
+    /// Its index among the watched threads; 0 is the one that installed.
+    pub index: usize,
+    /// The thread.
+    pub thread: Thread,
+    /// The app's name for it or its pool; `None` for the thread that installed.
+    pub name: Option<Arc<str>>,
+    /// Its number in its pool; 0 for a thread of its own.
+    pub number: u32,
+    /// True if a launch that ends during a stall of this thread is recorded as `stalled`.
+    pub essential: bool,
+    /// Counts of the threads of its pool, when it stalled: all, those at rest, those in a stall.
+    pub pool: [u64; 3],
+}
+
+/// The receiver of stalls. All calls come on the watchdog's own thread, one at a time, and for each watched thread in this
+/// order: `first_miss`, any number of `sample`, then `forget`, `dropped` or `stalled`; after
+/// `stalled` any number of `sample`, then `ended`. A stall that is certain at once comes without
+/// `first_miss`.
+pub trait Watcher {
+    /// The calls that follow are about this thread.
+    fn set_target(&mut self, _subject: &WatchTarget) {}
+
+    /// More threads than the one that installed are watched from now on.
+    fn more_threads(&mut self) {}
+
+    /// A first beat was missed: take a stack. `at`: nanoseconds since the start.
+    fn first_miss(&mut self, at: u64);
+
+    /// Take a further stack. `at`: nanoseconds since the start.
+    fn sample(&mut self, at: u64);
+
+    /// It was no stall: forget the stacks.
+    fn forget(&mut self);
+
+    /// It is a stall: take a stack and begin the report.
+    fn stalled(&mut self, info: &StallInfo);
+
+    /// The stall is over: close the report.
+    fn ended(&mut self, end: &StallEndInfo);
+
+    /// The stall does not count, for this reason: forget the stacks, count the reason.
+    fn dropped(&mut self, reason: Reason);
+
+    /// Threads were observed at `now` (monotonic, nanoseconds), and the calls about them have been made.
+    fn observed(&mut self, _now: u64) {}
 }

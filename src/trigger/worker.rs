@@ -73,7 +73,7 @@ impl<T: Send + 'static> Worker<T> {
             posted: Semaphore::new(),
         });
         let theirs = inbox.clone();
-        let thread = super::spawn(name, STACK, move || work(&theirs))?;
+        let thread = super::spawn(name, STACK, Box::new(move || work(&theirs)))?;
         Ok(Worker {
             inbox,
             thread: Some(thread),

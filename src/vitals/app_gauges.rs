@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::platform::vitals;
 
 /// Frames that are remembered.
-const KEPT: usize = 256;
+const MAX_FRAMES: usize = 256;
 const SECOND: u64 = 1_000_000_000;
 
 /// Times at which frames were shown. Lock-free; signal-safe.
 #[derive(Debug)]
 pub(crate) struct FrameTimes {
     count: AtomicU64,
-    times: [AtomicU64; KEPT],
+    times: [AtomicU64; MAX_FRAMES],
 }
 
 /// Frames of this process.
@@ -22,7 +22,7 @@ impl FrameTimes {
     const fn new() -> FrameTimes {
         FrameTimes {
             count: AtomicU64::new(0),
-            times: [const { AtomicU64::new(0) }; KEPT],
+            times: [const { AtomicU64::new(0) }; MAX_FRAMES],
         }
     }
 
@@ -32,9 +32,9 @@ impl FrameTimes {
     }
 
     /// Counts a frame that is shown at `now` (monotonic, nanoseconds).
-    pub fn mark(&self, now: u64) {
+    pub fn record(&self, now: u64) {
         let ticket = self.count.fetch_add(1, Ordering::Relaxed);
-        if let Some(slot) = self.times.get(ticket as usize % KEPT) {
+        if let Some(slot) = self.times.get(ticket as usize % MAX_FRAMES) {
             slot.store(now, Ordering::Relaxed);
         }
     }
@@ -50,7 +50,7 @@ impl FrameTimes {
         if count == 0 {
             return None;
         }
-        let kept = usize::try_from(count).unwrap_or(KEPT).min(KEPT);
+        let kept = usize::try_from(count).unwrap_or(MAX_FRAMES).min(MAX_FRAMES);
         let since = now.saturating_sub(SECOND);
         let times = || {
             self.times
@@ -59,7 +59,7 @@ impl FrameTimes {
                 .map(|time| time.load(Ordering::Relaxed))
         };
         let recent = times().filter(|&time| time > since).count();
-        if recent < KEPT {
+        if recent < MAX_FRAMES {
             return Some(recent as f64);
         }
         // More frames were shown in a second than are remembered.
@@ -88,13 +88,13 @@ impl Launched {
     }
 
     /// Records that the launch is over now. Only the first call counts.
-    pub fn mark(&self) {
+    pub fn set(&self) {
         let Some(time) = vitals::uptime() else {
             return;
         };
         let cold = vitals::major_faults().is_some_and(|faults| faults > 0);
         let packed = (time << 1) | u64::from(cold);
-        // A later mark changes nothing.
+        // A later call changes nothing.
         let _ = self
             .time
             .compare_exchange(0, packed.max(2), Ordering::Relaxed, Ordering::Relaxed);
@@ -124,14 +124,14 @@ mod tests {
         assert_eq!(FRAMES.rate(now), None);
         for _ in 0..300 {
             now += SECOND / 60;
-            FRAMES.mark(now);
+            FRAMES.record(now);
         }
         let rate = FRAMES.rate(now).unwrap();
         assert!((59.0..=61.0).contains(&rate), "{rate}");
         assert_eq!(FRAMES.rate(now + 2 * SECOND), Some(0.0));
         for _ in 0..3_000 {
             now += SECOND / 1_000;
-            FRAMES.mark(now);
+            FRAMES.record(now);
         }
         let rate = FRAMES.rate(now).unwrap();
         assert!((990.0..=1_010.0).contains(&rate), "{rate}");

@@ -156,7 +156,7 @@ with sync_playwright() as play:
     holds("unnamed.html", "Samples", "400 ms", "Flame graph")
     holds("load.html", "Flame graph", "65% cpu average")
     holds("top.html", "16 reports in 4 groups", "Most frequent stack", "Systems")
-    holds("group.html", "of its reports", "by version", "In whole")
+    holds("group.html", "of those with any report", "by version", "In whole")
     for name in PAGES:
         for width in WIDTHS_OF_WINDOWS:
             light, dark = (looks(name, width, scheme) for scheme in ["light", "dark"])

@@ -11,7 +11,6 @@ use wedjat::platform::Thread;
 /// `clock_gettime` stands here for machines without a vDSO; `open`, `read` and `close` are for
 /// files of `/proc/self/task/TID`.
 const ALLOWED: &[libc::c_long] = &[
-    libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_tgkill,
     libc::SYS_futex,
     libc::SYS_clock_nanosleep,
@@ -20,7 +19,6 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_process_vm_readv,
     libc::SYS_getpid,
     libc::SYS_gettid,
-    libc::SYS_getuid,
     libc::SYS_openat,
     libc::SYS_read,
     libc::SYS_close,

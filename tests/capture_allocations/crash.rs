@@ -184,7 +184,7 @@ fn jumps_to(address: u64) -> u64 {
 }
 
 fn after_a_jump(captured: &Captured<'_>) -> Result<(), &'static str> {
-    if captured.frames.get(1).map(|frame| frame.found) != Some(Found::LinkRegister) {
+    if captured.frames.get(1).map(|frame| frame.found) != Some(Found::LeafReturnAddress) {
         return Err("found by other means\n");
     }
     follow(captured, 1)

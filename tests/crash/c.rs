@@ -287,7 +287,7 @@ fn not_executable() {
     assert_eq!(signal.code_name.as_deref(), Some("SEGV_ACCERR"));
     let frames = &report.threads[0].frames;
     assert_eq!(signal.address, Some(frames[0].pc));
-    assert_eq!(frames[1].found, Found::LinkRegister);
+    assert_eq!(frames[1].found, Found::LeafReturnAddress);
 }
 
 fn write_to_code() {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use wedjat::report::{EventKind, Found, Report};
+use wedjat::report::{CutReason, EventKind, Found, Report, ThreadState};
 use wedjat::store::HowEnded;
 use wedjat::{Crash, Monitor, Stall};
 
@@ -255,7 +255,7 @@ fn few() {
     culprit_is_first(&report);
     assert_eq!(report.threads.len(), 1 + FEW);
     let cut = report.capture.unwrap().cut;
-    assert_eq!(cut, Some(wedjat::report::Value::Text("limit".into())));
+    assert_eq!(cut, Some(CutReason::Limit));
 }
 
 fn unwilling() {
@@ -282,7 +282,7 @@ fn stalls_unwilling() {
     let stack = functions(&report, 0);
     assert!(in_order(&stack, &["naps"]), "{stack:#?}");
     let thread = &report.threads[0];
-    assert_eq!(thread.state.as_deref(), Some("blocked"));
+    assert_eq!(thread.state, Some(ThreadState::Blocked));
     assert_eq!(thread.syscall.as_deref(), Some("clock_nanosleep"));
     // What the instructions of functions lead to, none of which moves its stack but by numbers, is certain.
     let is_certain = |found| [Found::Context, Found::UnwindInfo].contains(&found);

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use wedjat::report::{EventKind, Report, StallOutcome, WalkEnd};
+use wedjat::report::{EventKind, Report, StallOutcome, ThreadState, WalkEnd};
 use wedjat::{Crash, Monitor, Stall, Threads};
 
 use crate::child::{Ended, deadline, functions, in_order, leave_disturbed, play};
@@ -102,7 +102,7 @@ fn is_whole(report: &Report) {
     assert_eq!(report.threads[sleeper].end, Some(WalkEnd::Root));
     let main = report.threads.iter().find(|thread| thread.main).unwrap();
     assert!(main.frames.is_empty());
-    assert_eq!(main.state.as_deref(), Some("ended"));
+    assert_eq!(main.state, Some(ThreadState::Ended));
     let memory = report.vitals.as_ref().unwrap().memory.as_ref().unwrap();
     assert!(memory.resident > Some(1 << 20), "{memory:?}");
     assert!(memory.footprint > Some(1 << 16), "{memory:?}");

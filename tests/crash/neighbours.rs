@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
-use wedjat::report::EventKind;
+use wedjat::report::{EventKind, ThreadState};
 use wedjat::store;
 
 use crate::child::{calls, play, stack};
@@ -432,9 +432,9 @@ fn all_at_once() {
     assert_eq!(crashed.count(), 1, "the one that is reported");
     // Some of the eight may not have come as far as to crash, none is without a stack for it.
     for (index, thread) in report.threads.iter().enumerate() {
-        let state = thread.state.as_deref();
-        assert_ne!(state, Some("unresponsive"), "{thread:#?}");
-        if state == Some("crashed too") {
+        let state = thread.state;
+        assert_ne!(state, Some(ThreadState::Unresponsive), "{thread:#?}");
+        if state == Some(ThreadState::CrashedToo) {
             let stack = stack(&report, index);
             assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
         }

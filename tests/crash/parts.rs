@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use wedjat::Monitor;
-use wedjat::report::{Reading, Report, Value};
+use wedjat::report::{Reading, Report};
 
 use crate::child::{calls, play, stack};
 use crate::denied::OPEN;
@@ -259,7 +259,7 @@ fn is_cut_where_it_stands(role: &str, phase: usize) {
     assert!(report.threads.len() > 1);
     let cut = report.capture.unwrap().cut;
     let stood_still = format!("stood still while {}", PHASES[phase]);
-    assert_eq!(cut, Some(Value::Text(stood_still)));
+    assert_eq!(cut.unwrap().as_str(), stood_still);
     let names = std::fs::read_dir(&ended.folder.0).unwrap();
     let is_partial = |name: std::fs::DirEntry| name.path().extension() == Some("partial".as_ref());
     assert!(!names.map(|name| name.unwrap()).any(is_partial));

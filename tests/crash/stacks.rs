@@ -47,7 +47,7 @@ fn jump_to_null() {
     let report = ended.report();
     let frames = &report.threads[0].frames;
     assert_eq!((frames[0].pc, frames[0].image), (8, None));
-    assert_eq!(frames[1].found, Found::LinkRegister);
+    assert_eq!(frames[1].found, Found::LeafReturnAddress);
     let stack = stack(&report, 0);
     assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
 }

@@ -86,12 +86,8 @@ fn main() {
         ("a_panic_hook_that_takes_long_is_no_stall", slow_hook),
         ("without_memory_there_is_no_live_report", no_memory),
         (
-            "the_program_of_the_install_page_does_what_it_shows",
-            page::does_what_it_shows,
-        ),
-        (
             "the_program_of_the_readme_goes_on_with_a_folder_and_without_one",
-            page::the_first_one_goes_on,
+            page::goes_on,
         ),
     ];
     #[cfg(target_os = "linux")]

@@ -67,9 +67,9 @@ pub fn is_played(role: &str, folder: &Path) -> bool {
     // SAFETY: the library was just made, and does nothing as it is loaded.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
     assert!(!handle.is_null());
-    monitor.watch_main_queue().unwrap();
     let turns = monitor.stats().turns;
-    // The queue is at rest then, and is pinged no more.
+    monitor.watch_main_queue().unwrap();
+    // The first ping may have been answered already. The queue is at rest then, and is pinged no more.
     while monitor.stats().turns == turns {
         std::thread::sleep(Duration::from_millis(10));
     }

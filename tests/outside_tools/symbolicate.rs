@@ -13,9 +13,9 @@ use crate::tools::{DWZ, LLD, LLVM_SYMBOLIZER, Tests};
 pub fn add(tests: Tests) -> Tests {
     tests
         .add(
-            "the_cold_part_of_a_function_is_that_function",
+            "the_cold_part_of_a_function_is_named_after_it",
             LLVM_SYMBOLIZER,
-            the_cold_part_of_a_function_is_that_function,
+            the_cold_part_of_a_function_is_named_after_it,
         )
         .add(
             "every_address_of_a_program_as_llvm_symbolizer_has_it",
@@ -44,8 +44,8 @@ pub fn add(tests: Tests) -> Tests {
         )
 }
 
-/// The unlikely half of a function lies far from it, under the same name and with its own lines.
-fn the_cold_part_of_a_function_is_that_function() {
+/// The unlikely half of a function lies far from it, under its name with `.cold` and with its own lines.
+fn the_cold_part_of_a_function_is_named_after_it() {
     let source = "#include <stdexcept>
 volatile int sink;
 __attribute__((noinline)) int work(int n) {
@@ -75,7 +75,7 @@ int main(int argc, char **argv) { return work(argc); }
             "{ours:?} {theirs:?}"
         );
         assert!(
-            ours.last().unwrap().starts_with("_Z4worki a.cpp:"),
+            ours.last().unwrap().starts_with("_Z4worki.cold a.cpp:"),
             "{ours:?}"
         );
     }

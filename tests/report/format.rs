@@ -191,7 +191,8 @@ fn word(of: &str) -> &'static str {
     }
     let option = of.strip_prefix("Option<");
     match option.and_then(|of| of.strip_suffix('>')).unwrap_or(of) {
-        "String" | "EventKind" | "WalkEnd" | "Magic" | "StallClass" | "StallOutcome" => "text",
+        "String" | "EventKind" | "WalkEnd" | "Magic" | "StallClass" | "StallOutcome"
+        | "ThreadState" | "CutReason" => "text",
         "u64" | "u32" | "SystemTime" | "Duration" => "unsigned",
         "i64" => "integer",
         "bool" => "bool",
@@ -205,7 +206,6 @@ fn word(of: &str) -> &'static str {
         "Vec<(String, f64)>" => "floats",
         "Vec<(Duration, String)>" => "breadcrumbs",
         "Vec<(String, Duration, Option<Duration>)>" => "marks",
-        "Value" => "any",
         _ => panic!("the specification has no word for {of}"),
     }
 }
@@ -247,7 +247,6 @@ fn is_of(word: &str, value: &V) -> bool {
             .is_some_and(|gap| gap.iter().all(V::is_u64)),
         "breadcrumbs" => rows(&|row| row.len() == 2 && row[0].is_u64() && row[1].is_str()),
         "marks" => rows(&|row| row.len() == 3 && row[0].is_str() && row[1].is_u64()),
-        "any" => true,
         _ => panic!("{word}"),
     }
 }

@@ -4,8 +4,8 @@ use crate::support::report::{assert_is_part_of, full_report, v};
 use rmpv::Value as V;
 use wedjat::new;
 use wedjat::report::{
-    self, ClosedBy, DamageKind, Found, Frame, NearMemory, ReadError, Report, ReportWriter,
-    StallOutcome, Value,
+    self, ClosedBy, CutReason, DamageKind, Found, Frame, NearMemory, ReadError, Report,
+    ReportWriter, StallOutcome, ThreadState, Value,
 };
 
 /// Sections written by an independent encoder, with an `end` that is right.
@@ -119,7 +119,11 @@ fn unknown_kinds_and_keys_survive() {
             "event",
             v(&[("type", "hiccup".into()), ("class", "thawed".into())]),
         ),
-        ("thread", v(&[("end", "tired".into())])),
+        (
+            "thread",
+            v(&[("end", "tired".into()), ("state", "bored".into())]),
+        ),
+        ("capture", v(&[("cut", "rained off".into())])),
         ("future", odd),
         ("future", V::from(5)),
         ("stall_end", v(&[("how", "melted".into())])),
@@ -127,6 +131,18 @@ fn unknown_kinds_and_keys_survive() {
     let first = report::read(&bytes).unwrap();
     assert_eq!(first.damage, []);
     assert_eq!(first.report.class_word(), Some("thawed"));
+    let thread = &first.report.threads[0];
+    assert_eq!(thread.state, Some(ThreadState::Other));
+    assert_eq!(
+        (thread.state_word(), thread.end_word()),
+        (Some("bored"), Some("tired"))
+    );
+    let capture = first.report.capture.as_ref().unwrap();
+    let cut = ("cut".to_owned(), Value::Text("rained off".to_owned()));
+    assert_eq!(
+        (capture.cut, &capture.extra),
+        (Some(CutReason::Other), &vec![cut])
+    );
     let end = first.report.stall_end.as_ref().unwrap();
     assert_eq!(
         (end.how, end.how_word(), end.class),

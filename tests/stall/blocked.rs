@@ -128,7 +128,7 @@ fn play_child(name: &str, waiting: impl FnOnce() -> u64) {
         let report = stored.read().unwrap().report;
         let thread = &report.threads[0];
         println!("class {}", report.event.unwrap().class.unwrap().as_str());
-        println!("state {}", thread.state.as_deref().unwrap_or("none"));
+        println!("state {}", thread.state_word().unwrap_or("none"));
         println!("syscall {}", thread.syscall.as_deref().unwrap_or("none"));
         let seen: u64 = report.samples.iter().map(|sample| sample.count).sum();
         println!("seen {seen}");

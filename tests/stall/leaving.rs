@@ -103,3 +103,30 @@ fn a_member_that_leaves_its_loop_in_a_pause_has_no_stall() {
     all_are_over(&monitor, 1);
     assert_eq!(monitor.stats().stalls, 1);
 }
+
+/// The recipe of docs/loops.md.
+#[test]
+fn a_worker_of_tokio_stalls_in_a_poll_that_hangs_and_not_after_it_has_left_its_loop() {
+    let _only = only_monitor();
+    let (_folder, monitor) = install(None);
+    let workers = tokio::runtime::Builder::new_multi_thread()
+        .enable_time()
+        .on_thread_start(|| threads::enter("tokio", Stall::default()))
+        .build()
+        .unwrap();
+    let task = |hangs: fn()| {
+        let polls = threads::polls(async move {
+            tokio::task::block_in_place(|| sleep(SHORT));
+            tokio::time::sleep(LONG).await;
+            hangs();
+        });
+        workers
+            .block_on(async { tokio::spawn(polls).await })
+            .unwrap();
+    };
+    task(|| ());
+    assert_eq!(monitor.stats().stalls, 0);
+    task(hangs);
+    all_are_over(&monitor, 1);
+    assert_eq!(monitor.stats().stalls, 1);
+}

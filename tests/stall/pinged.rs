@@ -43,7 +43,7 @@ impl Pinging {
         Pinging {
             handlers,
             now: 0,
-            next: detector.first(),
+            next: detector.first_wait(),
             detector,
             beat: Beat::NONE.begun().ended(),
             answered: 0,

@@ -155,7 +155,7 @@ fn computes() {
     for stored in wedjat::store::reports(folder.path()).unwrap() {
         let report = stored.read().unwrap().report;
         let sleeps = |state: &&&str| matches!(**state, "blocked" | "uninterruptible");
-        let states = report.samples.iter().map(|sample| sample.state.as_deref());
+        let states = report.samples.iter().map(|sample| sample.state_word());
         let states: Vec<&str> = states.flatten().collect();
         let slept = states.iter().filter(sleeps).count();
         let ran = states.len() - slept;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::support::stall::{
     self, all_are_over, block_all_but_libdispatchs, only_monitor, own_tid, stacks,
 };
-use wedjat::report::{Frame, Report, StallClass, StallOutcome};
+use wedjat::report::{Frame, Report, StallClass, StallOutcome, ThreadState};
 use wedjat::{Monitor, MonitorError, Stall, threads, watch_thread};
 
 pub const LONG: Duration = Duration::from_millis(700);
@@ -564,7 +564,7 @@ fn a_thread_that_computes_and_blocks_all_signals_is_said_to() {
             .iter()
             .find(|thread| thread.id == tid)
             .unwrap();
-        assert_eq!(thread.state.as_deref(), Some("signal blocked"));
+        assert_eq!(thread.state, Some(ThreadState::SignalBlocked));
         while monitor.stats().stalls == 0 {
             sleep(Duration::from_millis(10));
         }
@@ -577,5 +577,5 @@ fn a_thread_that_computes_and_blocks_all_signals_is_said_to() {
     let is_stall = |report: &&Report| report.stall_end.is_some();
     let reports = reports(folder.path());
     let stall = reports.iter().find(is_stall).unwrap();
-    assert_eq!(stall.threads[0].state.as_deref(), Some("signal blocked"));
+    assert_eq!(stall.threads[0].state, Some(ThreadState::SignalBlocked));
 }

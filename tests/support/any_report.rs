@@ -226,13 +226,26 @@ const ENDS: [WalkEnd; 5] = [
     WalkEnd::Limit,
 ];
 
+const STATES: [ThreadState; 4] = [
+    ThreadState::Running,
+    ThreadState::Uninterruptible,
+    ThreadState::SignalBlocked,
+    ThreadState::Ended,
+];
+
+const CUTS: [CutReason; 3] = [
+    CutReason::Limit,
+    CutReason::DiskFull,
+    CutReason::StuckUnwinding,
+];
+
 fn thread(u: &mut Unstructured<'_>) -> Result<Thread> {
     Ok(new!(Thread {
         id: u.arbitrary()?,
         name: u.arbitrary()?,
         main: u.arbitrary()?,
         crashed: u.arbitrary()?,
-        state: u.arbitrary()?,
+        state: maybe(u, |u| Ok(*u.choose(&STATES)?))?,
         syscall: u.arbitrary()?,
         cpu: maybe(u, lasted)?,
         registers: list(u, 20, |u| Ok((u.arbitrary()?, u.arbitrary()?)))?,
@@ -285,7 +298,7 @@ fn image(u: &mut Unstructured<'_>) -> Result<Image> {
 fn sample(u: &mut Unstructured<'_>) -> Result<Sample> {
     Ok(new!(Sample {
         at: lasted(u)?,
-        state: u.arbitrary()?,
+        state: maybe(u, |u| Ok(*u.choose(&STATES)?))?,
         count: u.arbitrary()?,
         keep: u.arbitrary()?,
         frames: list(u, 20, frame)?,
@@ -346,7 +359,7 @@ fn capture(u: &mut Unstructured<'_>) -> Result<Capture> {
         unwind: maybe(u, lasted)?,
         bytes: u.arbitrary()?,
         samples: u.arbitrary()?,
-        cut: maybe(u, |u| value(u, 3))?.filter(|value| *value != Value::Nil),
+        cut: maybe(u, |u| Ok(*u.choose(&CUTS)?))?,
         unanswered: u.arbitrary()?,
         extra: extra(u)?,
     }))

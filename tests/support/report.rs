@@ -157,7 +157,7 @@ pub fn full_report() -> Report {
         unwind: Some(Duration::from_nanos(12_000)),
         bytes: Some(20_480),
         samples: Some(4),
-        cut: Some(Value::Text("budget".to_owned())),
+        cut: Some(CutReason::Limit),
         unanswered: Some(1),
         extra: extra(12),
     }));
@@ -187,7 +187,7 @@ fn thread(n: u64) -> Thread {
         name: Some(format!("worker {n}")),
         main: n == 0,
         crashed: n == 1,
-        state: some("running"),
+        state: Some(ThreadState::Running),
         syscall: some("futex"),
         cpu: Some(Duration::from_nanos(55)),
         registers: vec![
@@ -207,7 +207,7 @@ fn frame(n: u64) -> Frame {
         Found::Context,
         Found::UnwindInfo,
         Found::FramePointer,
-        Found::LinkRegister,
+        Found::LeafReturnAddress,
     ];
     new!(Frame {
         pc: 0x1_0000_0000 * (1 + n) + 0x234,
@@ -234,7 +234,7 @@ fn image(n: u64) -> Image {
 fn sample(n: u64) -> Sample {
     new!(Sample {
         at: Duration::from_millis(10 * n),
-        state: some("blocked"),
+        state: Some(ThreadState::Blocked),
         count: 1 + n,
         keep: n,
         frames: (0..2).map(frame).collect(),
@@ -429,7 +429,7 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
         id: 471_100,
         name: Some("main"),
         main: true,
-        state: Some("running"),
+        state: Some(ThreadState::Running),
         cpu: Some(Duration::from_nanos(3_456_789_012)),
         registers: &registers,
         frames: &main,
@@ -475,7 +475,7 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
         let keep = if index == 0 { 0 } else { shape.kept };
         let view = SampleView {
             at: Duration::from_millis(250 + index * 10),
-            state: Some("running"),
+            state: Some(ThreadState::Running),
             count: 1,
             keep,
             frames: &frames(40 - keep),
@@ -488,7 +488,7 @@ pub fn stall_report(shape: Shape) -> (Vec<u8>, Lengths) {
         let view = ThreadView {
             id: 471_100 + index,
             name: Some(&name),
-            state: Some("blocked"),
+            state: Some(ThreadState::Blocked),
             syscall: Some("futex"),
             cpu: Some(Duration::from_nanos(1_234_567_890)),
             frames: &frames(20),

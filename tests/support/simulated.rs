@@ -109,7 +109,7 @@ impl Simulation {
             ..Observation::default()
         };
         let mut detector = Detector::new(stall, observation);
-        let first = detector.first();
+        let first = detector.first_wait();
         let mut simulation = Simulation {
             detector,
             due: None,

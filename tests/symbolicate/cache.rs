@@ -504,16 +504,16 @@ fn other_things_in_the_cache_s_own_folder_stay() {
     }
 }
 
-/// Runs the command under ptrace(2), with these addresses and without a cache; how many threads it has begun.
+/// Runs the command under ptrace(2), with this option and so many addresses; how many threads it has begun.
 #[expect(
     clippy::zombie_processes,
     reason = "waitpid(2) waits for it, and for its threads"
 )]
-fn threads_begun(count: u64) -> u64 {
+fn threads_begun(cache: &str, count: u64) -> u64 {
     use std::os::unix::process::CommandExt;
     let mut command = Command::new(env!("CARGO_BIN_EXE_symbolicate"));
     command
-        .args(["--no-cache", "--debug"])
+        .args([cache, "--debug"])
         .arg(program())
         .arg("--address");
     command.args(
@@ -566,9 +566,11 @@ fn threads_begun(count: u64) -> u64 {
 
 /// The table of the whole file is made on a thread of its own, once enough addresses were looked up.
 #[test]
-fn a_single_address_without_a_cache_begins_no_thread_and_many_begin_one() {
-    assert_eq!(threads_begun(1), 0);
-    assert_eq!(threads_begun(2000), 1);
+fn a_single_address_without_a_cache_begins_no_thread_and_many_with_one_begin_one() {
+    assert_eq!(threads_begun("--no-cache", 1), 0);
+    let folder = tempfile::tempdir().unwrap();
+    let cache = format!("--cache={}", folder.path().display());
+    assert_eq!(threads_begun(&cache, 2000), 1);
 }
 
 /// Another party's file, with the id and the size of ours, and functions of other names.

@@ -374,7 +374,7 @@ fn a_jump_to_nowhere_is_a_bare_address_and_its_caller_is_right() {
     let program = Program::new(&["-g"]);
     let frames = [
         (0, Found::Context),
-        (return_address(&program), Found::LinkRegister),
+        (return_address(&program), Found::LeafReturnAddress),
     ];
     let mut report = report(&program.path("program"), id(&program), &frames);
     report.event = Some(new!(Event {
@@ -487,13 +487,18 @@ fn names_keep_what_compilers_add_to_them() {
     let c = c.replace("extern \"C\"", "").replace("till::", "");
     std::fs::write(folder.path().join("a.cpp"), CLONES).unwrap();
     std::fs::write(folder.path().join("a.c"), c).unwrap();
+    let external = CLONES.replace("static __attribute__", "__attribute__");
+    std::fs::write(folder.path().join("b.cpp"), external).unwrap();
     let program = Program { folder };
-    for (compiler, source, pay) in [
-        ("gcc", "a.c", "pay"),
-        ("g++", "a.cpp", "till::pay(int, int*, int)"),
+    let mangled = "till::pay(int, int*, int)";
+    for (compiler, source, scope, pay) in [
+        ("gcc", "a.c", "-fno-whole-program", "pay"),
+        ("g++", "a.cpp", "-fno-whole-program", mangled),
+        // The debug information has the linkage name, which is not that of the clone.
+        ("g++", "b.cpp", "-fwhole-program", mangled),
     ] {
         for flags in [&["-g"][..], &["-g1"], &[]] {
-            let args = [&["-O2", source, "-o", "program"], flags].concat();
+            let args = [&["-O2", scope, source, "-o", "program"], flags].concat();
             program.run(compiler, &args);
             let listing = program.run("nm", &["program"]);
             let clones = listing.lines().filter(|line| line.contains(".constprop.0"));

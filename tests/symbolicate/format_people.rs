@@ -233,7 +233,11 @@ fn text_and_pages_show_all_of_a_report_in_the_order_of_the_app() {
 fn guesses_are_marked() {
     let mut report = full();
     report.samples.clear();
-    let found = [Found::Context, Found::FramePointer, Found::LinkRegister];
+    let found = [
+        Found::Context,
+        Found::FramePointer,
+        Found::LeafReturnAddress,
+    ];
     for (frame, found) in report.threads[0].frames.iter_mut().zip(found) {
         frame.found = found;
     }
@@ -437,8 +441,9 @@ mod blamed {
         let report = with_stack(EventKind::Stall, &[library(), recorder(), app()]);
         let stack = wedjat::symbolicate::group::normalised(&report);
         assert_eq!(
-            stack,
+            *stack,
             ["symbolicate::format_people::blamed::counts_the_till"]
+                .map(std::sync::Arc::<str>::from)
         );
         let text = text_of(Text::default(), &Style::default(), &report);
         let line = text

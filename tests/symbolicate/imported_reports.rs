@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use wedjat::report::{EventKind, Reading, Report, Thread};
+use wedjat::report::{EventKind, Reading, Report, Thread, ThreadState};
 use wedjat::symbolicate::group::{self, Member};
 use wedjat::symbolicate::import::{self, Layout};
 use wedjat::symbolicate::{DebugFiles, Symbolicated, Symbolicator};
@@ -734,6 +734,34 @@ fn kscrash_says_what_was_ended_for_its_memory() {
             "{kind} {reason}"
         );
         assert_eq!(event.reason.as_deref(), Some(reason));
+    }
+}
+
+#[test]
+fn the_state_of_a_thread_is_read_in_any_words() {
+    for (word, state) in [
+        ("blocked", ThreadState::Blocked),
+        ("TH_STATE_WAITING", ThreadState::Other),
+    ] {
+        let frames = serde_json::json!([{"instruction_addr": 4096}]);
+        let mut backtrace = serde_json::json!({"frames": frames});
+        let sentry = serde_json::json!({
+            "threads": {"values": [{"id": 7, "state": word, "stacktrace": backtrace}]},
+        });
+        backtrace = serde_json::json!({"contents": frames});
+        let kscrash = serde_json::json!({
+            "report": {"id": "1"},
+            "crash": {"threads": [{"index": 0, "state": word, "backtrace": backtrace}]},
+        });
+        for report in [read_json(&sentry), read_json(&kscrash)] {
+            let thread = &report.threads[0];
+            assert_eq!(
+                (thread.state, thread.state_word()),
+                (Some(state), Some(word))
+            );
+            let again = wedjat::report::read(&wedjat::report::to_bytes(&report)).unwrap();
+            assert_eq!(again.report.threads, report.threads);
+        }
     }
 }
 

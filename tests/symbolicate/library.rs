@@ -127,10 +127,10 @@ fn many_threads_share_one_symbolicator_that_keeps_fewer_files_than_they_use() {
     });
 }
 
-/// Hundreds of files in folders of folders: found on one thread and on several, from the disk and from
-/// what the cache remembers; and a file that was replaced since is never believed to be the old one.
+/// Hundreds of files in folders of folders: found on one thread and on several; and a file that was replaced since is
+/// never believed to be the old one.
 #[test]
-fn a_folder_of_many_is_found_again_from_memory() {
+fn a_folder_of_many_is_found_on_any_number_of_threads() {
     let folder = tempfile::tempdir().unwrap();
     let made = tempfile::tempdir().unwrap();
     let programs = programs(made.path(), 3);
@@ -155,15 +155,8 @@ fn a_folder_of_many_is_found_again_from_memory() {
             assert_eq!(name_of(&symbolicator, report).as_ref(), Some(name));
         }
     }
-    let remembered = std::fs::read_dir(cache.path()).unwrap().flatten();
-    assert_eq!(
-        remembered
-            .filter(|e| e.path().extension().is_some_and(|e| e == "folder"))
-            .count(),
-        1
-    );
-    // Program 0 is replaced everywhere, with size and time of change as they were: the memory is stale
-    // and nothing shows it. What is there now has another id, so it is not used.
+    // Program 0 is replaced everywhere, with size and time of change as they were. What is there now has another id, so
+    // it is not used.
     for i in (0..120).step_by(3) {
         let path = folder
             .path()

@@ -43,6 +43,8 @@ mod macho;
 #[cfg(target_os = "linux")]
 mod many_files;
 mod messages;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod names;
 #[cfg(target_os = "linux")]
 mod packed_symbols;
 #[cfg(target_os = "linux")]

@@ -77,7 +77,12 @@ impl Truth {
         };
         // A bitcode build has a number in place of a name: no name at all is right, too.
         let is_hidden = self.names.iter().any(|name| name.starts_with("__hidden#"));
-        let name = self.names.contains(&outer.0) || (is_hidden && outer.0.is_empty());
+        // What compilers add to a name (`pay.constprop.0`) is in the symbol table alone.
+        let is_own = |name: &String| {
+            let rest = outer.0.strip_prefix(name.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let name = self.names.iter().any(is_own) || (is_hidden && outer.0.is_empty());
         name && (self.line == inner.2)
     }
 }

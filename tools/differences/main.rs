@@ -7,12 +7,15 @@
 //! prints a table: for each file, N addresses drawn over its functions and N over its whole text
 //! (seeded, so that a run can be repeated), and how often each pair agrees on the whole chain of
 //! inlined frames: linkage name, file and line of each; and a second table: for each kind of
-//! difference, who is right by `llvm-dwarfdump --lookup`. `--show KIND` prints examples of one kind.
+//! difference, who is right by `llvm-dwarfdump --lookup`. `--show KIND` prints examples of one kind. A table of printed names has
+//! each kind of difference that is accepted; any other one fails the run.
 //! `--check` fails where llvm-symbolizer alone is right. Images after `--symbols` have no debug information: the third table
 //! compares names from their symbol tables, and a wrong one fails the run.
 //! `scripts/differences` runs it over the whole corpus.
 
 mod judge;
+mod kind;
+mod names;
 mod symbols;
 
 use std::collections::BTreeMap;
@@ -21,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use object::{Object, ObjectSection};
-use wedjat::symbolicate::{Addresses, DebugFiles};
+use wedjat::symbolicate::{Addresses, DebugFiles, SourceFrame};
 
 /// A frame as all three have it: linkage name, file, line.
 type Frame = (String, String, u32);
@@ -45,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "| file | drawn over | addresses | same as llvm-symbolizer | same as addr2line | what differs from llvm-symbolizer |"
     );
     println!("| --- | --- | --- | --- | --- | --- |");
-    let mut verdicts = BTreeMap::new();
+    let (mut verdicts, mut names) = (BTreeMap::new(), names::Kinds::default());
     for file in &files {
         let (name, file) = match file.split_once('=') {
             Some((name, file)) => (Some(name), file),
@@ -55,12 +58,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             Some((path, arch)) => (PathBuf::from(path), Some(arch)),
             None => (PathBuf::from(file), None),
         };
-        compare(&path, arch, name, count, show.as_deref(), &mut verdicts)?;
+        compare(
+            &path,
+            arch,
+            name,
+            count,
+            show.as_deref(),
+            &mut verdicts,
+            &mut names,
+        )?;
     }
     judge::print(&verdicts);
     let is_worse = verdicts.values().any(|(_, verdict)| verdict.llvm > 0);
     if is_check && is_worse {
         return Err("llvm-symbolizer alone is right in the kinds above that say so".into());
+    }
+    if names.print() {
+        return Err("names differ in ways that docs/measured/differences.md does not have".into());
     }
     if symbols::compare(&images, count)? {
         return Err("a symbol table gave a wrong name, or none where it has one".into());
@@ -75,6 +89,7 @@ fn compare(
     count: usize,
     show: Option<&str>,
     verdicts: &mut BTreeMap<(String, &'static str), (usize, judge::Verdict)>,
+    names: &mut names::Kinds,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let mut files = DebugFiles::new().no_search();
     files.add(path)?;
@@ -132,16 +147,19 @@ fn compare(
         (None, None) => file_name.into_owned(),
     };
     let mut all: BTreeMap<&'static str, judge::Case> = BTreeMap::new();
+    let mut chains = names::Chains::default();
     for (over, ranges) in [("functions", &functions), ("text", &text)] {
         let addresses = draw(ranges, count);
         let theirs = llvm(path, arch, &addresses)?;
         let mut kinds: BTreeMap<&'static str, usize> = BTreeMap::new();
         let (mut same_llvm, mut same_addr2line) = (0, 0);
         for (&address, llvm) in addresses.iter().zip(&theirs) {
-            let wedjat = ours_at(&ours, address);
+            let frames = ours.frames(address);
+            let wedjat = chain(&frames);
+            chains.add(address, &frames, llvm);
             let addr2line = addr2line_at(&context, address);
             same_addr2line += usize::from(wedjat == addr2line);
-            let kind = kind(&wedjat, llvm);
+            let kind = kind::of(&wedjat, llvm);
             if kind == "same" {
                 same_llvm += 1;
             } else {
@@ -165,6 +183,7 @@ fn compare(
             kinds.join(", ")
         );
     }
+    chains.compare(&name, &object, names)?;
     for (kind, case) in all {
         let verdict = case.judge(path, arch);
         verdicts.insert((name.clone(), kind), (case.seen, verdict));
@@ -239,9 +258,8 @@ fn draw(ranges: &[(u64, u64)], count: usize) -> Vec<u64> {
         .collect()
 }
 
-fn ours_at(addresses: &Addresses, address: u64) -> Vec<Frame> {
+fn chain(frames: &[SourceFrame]) -> Vec<Frame> {
     let text = |text: &Option<std::sync::Arc<str>>| text.as_deref().unwrap_or("").to_owned();
-    let frames = addresses.frames(address);
     frames
         .iter()
         .map(|f| (text(&f.mangled), text(&f.file), f.line.unwrap_or(0)))
@@ -329,61 +347,4 @@ fn llvm(
         .into());
     }
     Ok(result)
-}
-
-/// In one word, how two chains differ.
-fn kind(ours: &[Frame], llvm: &[Frame]) -> &'static str {
-    let unknown = |frames: &[Frame]| frames.iter().all(|f| f.0.is_empty() && f.1.is_empty());
-    let plain = |frames: &[Frame]| -> Vec<Frame> {
-        let name = |n: &str| {
-            n.strip_prefix('_')
-                .filter(|n| n.starts_with('_') || n.starts_with('$'))
-                .unwrap_or(n)
-                .to_owned()
-        };
-        frames
-            .iter()
-            .map(|f| (name(&f.0), normal(&f.1), f.2))
-            .collect()
-    };
-    match (unknown(ours), unknown(llvm)) {
-        (true, true) => return "same",
-        (true, false) if llvm.iter().all(|f| f.1.is_empty()) => {
-            return "only llvm, from the nearest symbol";
-        }
-        (true, false) => return "only llvm",
-        (false, true) => return "only wedjat",
-        _ => {}
-    }
-    let (ours, llvm) = (plain(ours), plain(llvm));
-    if ours == llvm {
-        return "same";
-    }
-    if ours.len() != llvm.len() {
-        return "other chain";
-    }
-    let pairs = || ours.iter().zip(&llvm);
-    if pairs().all(|(a, b)| a.1 == b.1 && a.2 == b.2) {
-        let last_alone = ours[..ours.len() - 1] == llvm[..llvm.len() - 1];
-        return if last_alone {
-            "other name of the outermost function"
-        } else {
-            "other name of an inlined function"
-        };
-    }
-    if pairs().all(|(a, b)| a.0 == b.0 && a.1 == b.1) {
-        return "other line";
-    }
-    if pairs().all(|(a, b)| a.0 == b.0 && a.2 == b.2) {
-        return "other file";
-    }
-    if llvm.iter().all(|f| f.1.is_empty()) {
-        return "only wedjat has lines";
-    }
-    "other function"
-}
-
-/// Paths without `.` and doubled slashes.
-fn normal(path: &str) -> String {
-    path.replace("/./", "/").replace("//", "/")
 }

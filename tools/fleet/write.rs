@@ -10,8 +10,8 @@ use std::path::Path;
 use wedjat::new;
 use wedjat::report::{
     AppView, ClosedBy, EventKind, EventView, Found, HeadView, ImageView, OsView, RawFrame,
-    ReportWriter, SampleView, StallClass, StallEndView, StallOutcome, ThreadView, ThresholdsView,
-    WalkEnd,
+    ReportWriter, SampleView, StallClass, StallEndView, StallOutcome, ThreadState, ThreadView,
+    ThresholdsView, WalkEnd,
 };
 
 use super::app::{App, BASE, Language, VERSIONS};
@@ -207,7 +207,7 @@ impl Report<'_> {
                 name: Some("main"),
                 main: true,
                 crashed: false,
-                state: Some("running"),
+                state: Some(ThreadState::Running),
                 syscall: None,
                 cpu: None,
                 registers: &[],
@@ -252,7 +252,7 @@ impl Report<'_> {
             writer
                 .section(&SampleView {
                     at: nanos(duration * (0.25 + 0.7 * index as f64 / count as f64)),
-                    state: Some("running"),
+                    state: Some(ThreadState::Running),
                     count: 1 + self.random.below(3) as u64,
                     keep: keep as u64,
                     frames: &stack[..stack.len() - keep],

@@ -1,10 +1,8 @@
 //! Leaving a frame by all of its row: every rule evaluated.
 
-use gimli::{
-    CfaRule, Encoding, Evaluation, EvaluationResult, Location, Register, RegisterRule, Value,
-};
+use gimli::{CfaRule, Encoding, Expression, Operation, Register, RegisterRule};
 
-use super::{Cfi, CfiSlice, Fixed, FoundRow};
+use super::{Cfi, CfiSlice, FoundRow};
 use crate::capture::memory::{Memory, Missing};
 use crate::capture::registers::{self, Arch, Registers};
 
@@ -17,7 +15,7 @@ impl Cfi {
         registers: &mut Registers,
         known: &mut u64,
         memory: &mut dyn Memory,
-    ) -> Result<RowOutcome, Fault> {
+    ) -> Result<RowOutcome, RowError> {
         let arch = registers.arch();
         let section = self.eh_frame();
         let before = *registers;
@@ -31,7 +29,7 @@ impl Cfi {
                 reader.register(*register)?.wrapping_add_signed(*offset)
             }
             CfaRule::Expression(expression) => {
-                let expression = expression.get(&section).map_err(|_| Fault::Bad)?;
+                let expression = expression.get(&section).map_err(|_| RowError::Bad)?;
                 reader.evaluate(expression.0, None, memory)?
             }
         };
@@ -56,22 +54,22 @@ impl Cfi {
                         // One that the way on does not need, from the buffer of a `longjmp` that lies
                         // anywhere.
                         Err(_) if number != arch.return_address() && number != arch.sp() => None,
-                        Err(missing) => return Err(Fault::Missing(missing)),
+                        Err(missing) => return Err(RowError::Missing(missing)),
                     }
                 }
                 RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(*offset)),
                 RegisterRule::Register(other) => Some(reader.register(*other)?),
                 RegisterRule::Expression(expression) => {
-                    let expression = expression.get(&section).map_err(|_| Fault::Bad)?;
+                    let expression = expression.get(&section).map_err(|_| RowError::Bad)?;
                     let address = reader.evaluate(expression.0, Some(cfa), memory)?;
-                    Some(memory.read(address).map_err(Fault::Missing)?)
+                    Some(memory.read(address).map_err(RowError::Missing)?)
                 }
                 RegisterRule::ValExpression(expression) => {
-                    let expression = expression.get(&section).map_err(|_| Fault::Bad)?;
+                    let expression = expression.get(&section).map_err(|_| RowError::Bad)?;
                     Some(reader.evaluate(expression.0, Some(cfa), memory)?)
                 }
                 RegisterRule::Constant(value) => Some(*value),
-                _ => return Err(Fault::Bad),
+                _ => return Err(RowError::Bad),
             };
             if number == arch.return_address() {
                 return_address = value;
@@ -113,7 +111,7 @@ pub(crate) enum RowOutcome {
 
 /// The reason why a row could not be evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum RowError {
     /// It needs a register whose value is not known.
     UnknownRegister,
     /// It needs memory that cannot be read.
@@ -137,48 +135,74 @@ struct FrameRegisters<'r> {
 }
 
 impl FrameRegisters<'_> {
-    fn register(&self, register: Register) -> Result<u64, Fault> {
+    fn register(&self, register: Register) -> Result<u64, RowError> {
         let number = usize::from(register.0);
         let is_known = number < registers::COUNT && self.known & (1 << number) != 0;
         if is_known {
             Ok(self.registers.get(number))
         } else {
-            Err(Fault::UnknownRegister)
+            Err(RowError::UnknownRegister)
         }
     }
 
+    /// Evaluates an expression. Those of call frame information have sums, masks and shifts of registers, numbers and words
+    /// of memory, and the comparison of a procedure linkage table; a row with any other operation is not evaluated.
     fn evaluate(
         &self,
         expression: CfiSlice<'_>,
         initial: Option<u64>,
         memory: &mut dyn Memory,
-    ) -> Result<u64, Fault> {
-        let mut evaluation = Evaluation::<_, Fixed>::new_in(expression, self.encoding);
-        if let Some(initial) = initial {
-            evaluation.set_initial_value(initial);
-        }
-        evaluation.set_max_iterations(256);
-        let mut result = evaluation.evaluate().map_err(|_| Fault::Bad)?;
-        loop {
-            result = match result {
-                EvaluationResult::Complete => break,
-                EvaluationResult::RequiresRegister { register, .. } => {
-                    let value = self.register(register)?;
-                    evaluation.resume_with_register(Value::Generic(value))
+    ) -> Result<u64, RowError> {
+        let mut stack = ValueStack {
+            values: [initial.unwrap_or(0); 16],
+            depth: usize::from(initial.is_some()),
+        };
+        let mut operations = Expression(expression).operations(self.encoding);
+        while let Some(operation) = operations.next().map_err(|_| RowError::Bad)? {
+            let value = match operation {
+                Operation::RegisterOffset {
+                    register, offset, ..
+                } => self.register(register)?.wrapping_add_signed(offset),
+                Operation::UnsignedConstant { value } => value,
+                Operation::SignedConstant { value } => value as u64,
+                Operation::PlusConstant { value } => stack.pop()?.wrapping_add(value),
+                Operation::Deref {
+                    size: 8,
+                    space: false,
+                    ..
+                } => memory.read(stack.pop()?).map_err(RowError::Missing)?,
+                of_two => {
+                    let (b, a) = (stack.pop()?, stack.pop()?);
+                    match of_two {
+                        Operation::Plus => a.wrapping_add(b),
+                        Operation::And => a & b,
+                        Operation::Shl if b < 64 => a.wrapping_shl(b as u32),
+                        Operation::Ge => u64::from(a as i64 >= b as i64),
+                        _ => return Err(RowError::Bad),
+                    }
                 }
-                EvaluationResult::RequiresMemory { address, size, .. } => {
-                    let word = memory.read(address).map_err(Fault::Missing)?;
-                    let unread = 64u32.saturating_sub(u32::from(size).saturating_mul(8));
-                    let value = word & u64::MAX.checked_shr(unread).unwrap_or(0);
-                    evaluation.resume_with_memory(Value::Generic(value))
-                }
-                _ => return Err(Fault::Bad),
-            }
-            .map_err(|_| Fault::Bad)?;
+            };
+            stack.push(value)?;
         }
-        match evaluation.as_result().last().map(|piece| &piece.location) {
-            Some(Location::Address { address }) => Ok(*address),
-            _ => Err(Fault::Bad),
-        }
+        stack.pop()
+    }
+}
+
+/// The stack of an expression (DWARF 5, section 2.5).
+struct ValueStack {
+    values: [u64; 16],
+    depth: usize,
+}
+
+impl ValueStack {
+    fn push(&mut self, value: u64) -> Result<(), RowError> {
+        *self.values.get_mut(self.depth).ok_or(RowError::Bad)? = value;
+        self.depth = self.depth.wrapping_add(1);
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Result<u64, RowError> {
+        self.depth = self.depth.checked_sub(1).ok_or(RowError::Bad)?;
+        self.values.get(self.depth).copied().ok_or(RowError::Bad)
     }
 }

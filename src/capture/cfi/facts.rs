@@ -3,7 +3,7 @@
 
 use gimli::{CfaRule, Register, RegisterRule, UnwindTableRow};
 
-use super::{Fixed, FoundRow, preserved};
+use super::{FoundRow, RuleStorage, preserved};
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule};
 
@@ -13,12 +13,12 @@ pub(crate) fn rule(found: &FoundRow<'_>, arch: Arch) -> Rule {
         return Rule::Signal;
     }
     if found.restores_context() {
-        return Rule::Full;
+        return Rule::WholeRow;
     }
-    short(found.row, arch).unwrap_or(Rule::Full)
+    short(found.row, arch).unwrap_or(Rule::WholeRow)
 }
 
-fn short(row: &UnwindTableRow<usize, Fixed>, arch: Arch) -> Option<Rule> {
+fn short(row: &UnwindTableRow<usize, RuleStorage>, arch: Arch) -> Option<Rule> {
     let column = Register(arch.return_address() as u16);
     let return_address = match row.register(column) {
         Some(RegisterRule::Undefined) => return Some(Rule::Root),

@@ -12,15 +12,15 @@ use crate::capture::section::Section;
 pub(super) struct Index {
     header: Section,
     table: Range<usize>,
-    /// The first start, from which stretches of code are counted, each of as many bytes as a power of two.
+    /// The first start, from which blocks of code are counted, each of as many bytes as a power of two.
     first: i32,
     shift: u32,
     /// For each stretch the count of the entries that begin before it; a search looks at one stretch alone.
-    stretches: Box<[u32]>,
+    blocks: Box<[u32]>,
 }
 
 /// Entries of a stretch, on average: four steps of a search, and a byte of memory for each four entries.
-const PER_STRETCH: usize = 16;
+const ENTRIES_PER_BLOCK: usize = 16;
 
 impl Index {
     /// Uses the linker's table in `header` if it is valid, or else makes one from the section; `None` if neither has
@@ -42,21 +42,21 @@ impl Index {
         let starts = || pairs(&header, &table).unwrap_or(&[]).iter().map(start_of);
         let first = starts().next().unwrap_or(0);
         let past = |start: i32| start.abs_diff(first);
-        let most = (starts().len() / PER_STRETCH) as u32;
+        let most = (starts().len() / ENTRIES_PER_BLOCK) as u32;
         let span = starts().next_back().map_or(0, past);
         let shift = (0..31).find(|shift| span >> shift <= most).unwrap_or(31);
-        let mut stretches = Vec::new();
+        let mut blocks = Vec::new();
         for (start, before) in starts().zip(0u32..) {
             let stretch = (past(start) >> shift) as usize;
-            stretches.resize(stretches.len().max(stretch.saturating_add(1)), before);
+            blocks.resize(blocks.len().max(stretch.saturating_add(1)), before);
         }
-        let stretches = stretches.into();
+        let blocks = blocks.into();
         Some(Index {
             header,
             table,
             first,
             shift,
-            stretches,
+            blocks,
         })
     }
 
@@ -77,10 +77,10 @@ impl Index {
         let pairs = pairs(&self.header, &self.table)?;
         let wanted = i32::try_from(svma.wrapping_sub(self.header.svma) as i64).ok()?;
         let past = u32::try_from(i64::from(wanted).wrapping_sub(self.first.into())).ok()?;
-        let last = self.stretches.len().checked_sub(1)?;
+        let last = self.blocks.len().checked_sub(1)?;
         let stretch = last.min((past >> self.shift) as usize);
-        let before = *self.stretches.get(stretch)? as usize;
-        let behind = self.stretches.get(stretch.wrapping_add(1));
+        let before = *self.blocks.get(stretch)? as usize;
+        let behind = self.blocks.get(stretch.wrapping_add(1));
         let inside = pairs.get(before..behind.map_or(pairs.len(), |behind| *behind as usize))?;
         let after = inside.partition_point(|pair| start_of(pair) <= wanted);
         let number = before.wrapping_add(after).checked_sub(1)?;

@@ -5,10 +5,10 @@
 
 use gimli::{
     CallFrameInstruction as Code, CallFrameInstructionIter, CommonInformationEntry, EhFrame,
-    FrameDescriptionEntry, Register,
+    Register,
 };
 
-use super::{Cfi, CfiSlice};
+use super::{Cfi, CfiSlice, FdeEntry};
 use crate::capture::registers::Arch;
 
 /// The furthest that a CFA lies from its register, and that anything is saved from the CFA, bytes.
@@ -16,8 +16,6 @@ const FURTHEST: u64 = 1 << 18;
 
 /// Rows that framehop remembers at a time; it has room for one more.
 const REMEMBERED: u32 = 2;
-
-type FdeEntry<'a> = FrameDescriptionEntry<CfiSlice<'a>>;
 
 impl Cfi {
     /// Returns if a plain entry has one row alone; `None` if the entry is not plain. No row is built.

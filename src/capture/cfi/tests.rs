@@ -191,9 +191,9 @@ fn an_entry_of_one_row_is_in_doubt_until_its_code_is_known() {
         let bytes = section(&entered(Arch::X86_64), own, Arch::X86_64);
         let cfi = cfi(bytes).expect("one entry");
         let first = cfi.rule(at, Arch::X86_64, &mut context, &mut scratch);
-        assert_ne!(cfi.follows_code(at), in_doubt);
-        cfi.set_follows_code(at);
-        assert!(cfi.follows_code(at));
+        assert_ne!(cfi.has_exact_rows(at), in_doubt);
+        cfi.set_exact_rows(at);
+        assert!(cfi.has_exact_rows(at));
         let then = cfi.rule(at, Arch::X86_64, &mut context, &mut scratch);
         assert_eq!(
             (then, then.map(RuleWord::source)),

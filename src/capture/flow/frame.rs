@@ -4,7 +4,7 @@ use crate::capture::cfi;
 use crate::capture::instructions::{Instruction, MemoryOperand, Op, Operation, Successor, Written};
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, FrameRule, Rule};
-use crate::capture::tasks::MARK;
+use crate::capture::tasks::EXTENDED_BIT;
 
 /// Count of the registers that are followed: all but pc.
 const COUNT: usize = 32;
@@ -15,8 +15,8 @@ enum RegisterState {
     Unknown,
     /// The caller's frame pointer.
     CallersFp,
-    /// The same with the mark of an async function, see `unwind/extended.rs`.
-    MarkedFp,
+    /// The same with the bit of an extended frame set, see `unwind/extended.rs`.
+    ExtendedFp,
     /// The return address, on arm64.
     Ra,
     /// An address in the stack: the CFA minus this.
@@ -30,9 +30,9 @@ enum RegisterState {
     Loaded,
 }
 
-/// The mark that an async function sets in the frame pointer which it saves, see `unwind/extended.rs`.
+/// Progress of an async function with the bit that it sets in the frame pointer and saves, see `unwind/extended.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AsyncMark {
+pub(crate) enum ExtendedFrame {
     None,
     /// It is set; the context is still in the register by which it was passed.
     Set,
@@ -54,14 +54,14 @@ pub(super) struct FrameState {
     /// The table by which a jump goes.
     pub(super) table: Option<u32>,
     /// True right after a call.
-    is_behind_call: bool,
+    follows_call: bool,
     /// True once code has moved sp down right after a call. It may only have taken back what the callee popped, so
     /// CFA - sp is uncertain.
     may_have_popped: bool,
     /// True once an epilogue has begun.
     pub(super) epilogue_begun: bool,
-    /// True if the caller's frame pointer was saved with the mark.
-    is_marked: bool,
+    /// True if the caller's frame pointer was saved with the bit of an extended frame.
+    saved_extended: bool,
     /// True once the caller's frame pointer or the return address has been overwritten with another frame's: by
     /// `longjmp`, or by an exception on its way to its landing pad.
     other_context: bool,
@@ -81,6 +81,7 @@ impl FrameState {
     }
 
     /// A frame with this CFA - sp and CFA - fp, and these offsets.
+    #[inline(never)]
     fn new(
         arch: Arch,
         sp: Option<i32>,
@@ -95,10 +96,10 @@ impl FrameState {
             saved_fp,
             sp_if_equal: None,
             table: None,
-            is_behind_call: false,
+            follows_call: false,
             may_have_popped: false,
             epilogue_begun: false,
-            is_marked: false,
+            saved_extended: false,
             other_context: false,
             stored_through: false,
         };
@@ -174,13 +175,13 @@ impl FrameState {
             .map(|(_, at)| at)
     }
 
-    /// The mark that the function has set.
-    pub(super) fn mark(&self) -> AsyncMark {
+    /// Progress with the bit of an extended frame.
+    pub(super) fn extended(&self) -> ExtendedFrame {
         match self.get(self.arch.fp() as u8) {
-            RegisterState::MarkedFp if !self.epilogue_begun => AsyncMark::Set,
-            RegisterState::MarkedFp => AsyncMark::Saved,
-            _ if self.is_marked => AsyncMark::Saved,
-            _ => AsyncMark::None,
+            RegisterState::ExtendedFp if !self.epilogue_begun => ExtendedFrame::Set,
+            RegisterState::ExtendedFp => ExtendedFrame::Saved,
+            _ if self.saved_extended => ExtendedFrame::Saved,
+            _ => ExtendedFrame::None,
         }
     }
 
@@ -213,11 +214,9 @@ impl FrameState {
             return Some(Rule::RestoredContext);
         }
         if self.is_ra_elsewhere() {
-            return Some(Rule::LinkIn {
-                register: self.ra_copies().next()?,
-                cfa: u16::try_from(self.sp()? / 8).ok()?,
-                fp: words(self.saved_fp)?,
-            });
+            let register = self.ra_copies().next()?;
+            let saved_fp = self.saved_fp.map(i64::from);
+            return Rule::frame(Base::Sp, self.sp()?.into(), None, saved_fp)?.linked_in(register);
         }
         let (base, cfa) = match (self.fp(), self.sp()) {
             (Some(fp), _) if self.saved_fp == fp.checked_neg() => (Base::Fp, fp),
@@ -260,7 +259,7 @@ impl FrameState {
     /// Follows one instruction, which lies at `at`, and returns what runs next, as far as the frame tells.
     pub(super) fn follow(&mut self, i: &Instruction, at: u64) -> Successor {
         let equal = self.sp_if_equal.take();
-        let is_behind_call = std::mem::take(&mut self.is_behind_call);
+        let follows_call = std::mem::take(&mut self.follows_call);
         match i.next {
             Successor::FallThrough => {
                 let sp = self.sp();
@@ -269,9 +268,9 @@ impl FrameState {
                 }
                 for register in (0..COUNT as u8).filter(|register| i.clobbers >> register & 1 == 1)
                 {
-                    // `or (symbol),%rbp` sets the mark. The operand is 0 on systems that want none.
+                    // `or (symbol),%rbp` sets the bit. The operand is 0 on systems that want none.
                     let held = match self.get(register) {
-                        RegisterState::CallersFp => RegisterState::MarkedFp,
+                        RegisterState::CallersFp => RegisterState::ExtendedFp,
                         _ => RegisterState::Unknown,
                     };
                     self.set(register, held);
@@ -279,10 +278,10 @@ impl FrameState {
                 let moved = self.sp().zip(sp);
                 self.epilogue_begun |= moved.is_some_and(|(now, before)| now < before);
                 self.may_have_popped |=
-                    is_behind_call && moved.is_some_and(|(now, before)| now > before);
+                    follows_call && moved.is_some_and(|(now, before)| now > before);
             }
             Successor::Call(_) => {
-                self.is_behind_call = true;
+                self.follows_call = true;
                 let preserved = cfi::preserved(self.arch) | 1 << self.arch.sp();
                 for register in 0..COUNT as u8 {
                     let is_lr = usize::from(register) == self.arch.return_address();
@@ -365,13 +364,13 @@ impl FrameState {
                 _ => RegisterState::Unknown,
             },
             Written::Bits { of, keep, set } => match self.get(of) {
-                RegisterState::CallersFp if set == MARK => RegisterState::MarkedFp,
-                RegisterState::MarkedFp if keep == !MARK => RegisterState::CallersFp,
+                RegisterState::CallersFp if set == EXTENDED_BIT => RegisterState::ExtendedFp,
+                RegisterState::ExtendedFp if keep == !EXTENDED_BIT => RegisterState::CallersFp,
                 RegisterState::Number(of) => number((of as i64 as u64 & keep | set) as i64),
                 _ => RegisterState::Unknown,
             },
             Written::Of(operation, a, b) => match (operation, self.get(a), self.get(b)) {
-                (Operation::Or, RegisterState::CallersFp, _) => RegisterState::MarkedFp,
+                (Operation::Or, RegisterState::CallersFp, _) => RegisterState::ExtendedFp,
                 (Operation::Add, RegisterState::CfaMinus(from), RegisterState::Number(by))
                 | (Operation::Add, RegisterState::Number(by), RegisterState::CfaMinus(from)) => {
                     at(from.checked_sub(by))
@@ -433,8 +432,8 @@ impl FrameState {
             let held = if register == fp && offset.is_some() && offset == self.saved_fp {
                 self.saved_fp = None;
                 self.epilogue_begun = true;
-                if self.is_marked {
-                    RegisterState::MarkedFp
+                if self.saved_extended {
+                    RegisterState::ExtendedFp
                 } else {
                     RegisterState::CallersFp
                 }
@@ -466,7 +465,7 @@ impl FrameState {
                 RegisterState::Ra if self.return_address.is_none() => self.return_address = offset,
                 held if is_fp && self.saved_fp.is_none() && self.fp().is_none() => {
                     self.saved_fp = offset;
-                    self.is_marked = held == RegisterState::MarkedFp;
+                    self.saved_extended = held == RegisterState::ExtendedFp;
                 }
                 _ => {}
             }
@@ -478,13 +477,4 @@ impl FrameState {
         let cfa_minus = self.cfa_minus(address.base.into())?;
         address.offset.checked_sub(cfa_minus)
     }
-}
-
-/// An offset in words; `None` if it is no multiple of a word.
-fn words(offset: Option<i32>) -> Option<Option<i16>> {
-    Some(match offset {
-        Some(offset) if offset % 8 != 0 => return None,
-        Some(offset) => Some(i16::try_from(offset / 8).ok()?),
-        None => None,
-    })
 }

@@ -22,12 +22,12 @@ pub(super) enum Labelled {
 }
 
 /// Most instructions that [`entry`] examines.
-const LOOKED_AT: u64 = 4096;
+const MAX_EXAMINED_ENTRY: u64 = 4096;
 
 /// Classifies the code at the beginning of `code`, which no unwind table covers.
 pub(super) fn entry(code: Code<'_>) -> Labelled {
     let instructions =
-        || (0..LOOKED_AT).map_while(|at| code.lift(code.start.wrapping_add(at << 2)));
+        || (0..MAX_EXAMINED_ENTRY).map_while(|at| code.lift(code.start.wrapping_add(at << 2)));
     let mut found = Labelled::Function;
     for i in instructions() {
         for op in i.ops {
@@ -61,7 +61,7 @@ pub(super) fn entry(code: Code<'_>) -> Labelled {
 }
 
 /// Most instructions in a piece of a prologue or of an epilogue.
-const PIECE: usize = 16;
+const MAX_PIECE: usize = 16;
 
 /// Applies the effect of a call at `at` on the frame beyond overwriting the link register, if it calls a piece of a
 /// prologue or of an epilogue: behind the call the frame is as this piece leaves it. A call of a whole function does
@@ -72,7 +72,7 @@ pub(super) fn call_piece(code: Code<'_>, at: u64, frame: &mut FrameState) {
         return;
     };
     let mut inner = *frame;
-    for _ in 0..PIECE {
+    for _ in 0..MAX_PIECE {
         let Some(i) = lifted(at) else {
             return;
         };
@@ -101,7 +101,7 @@ pub(crate) fn restores_link_register(code: &[u8]) -> bool {
 pub(crate) fn falls_in(before: Code<'_>) -> bool {
     let mut ignored = FrameState::at_entry(before.arch);
     let end = before.range().end;
-    let last = end.saturating_sub(PADDING).max(before.start);
+    let last = end.saturating_sub(MAX_PADDING).max(before.start);
     let mut goes_on = false;
     for at in (last..end).step_by(4) {
         let padding = before
@@ -117,4 +117,4 @@ pub(crate) fn falls_in(before: Code<'_>) -> bool {
 }
 
 /// Most bytes of padding between functions.
-const PADDING: u64 = 64;
+const MAX_PADDING: u64 = 64;

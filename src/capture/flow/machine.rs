@@ -9,19 +9,20 @@ use super::Code;
 use crate::capture::cfi;
 use crate::capture::instructions::{Instruction, MemoryOperand, Op, Successor, Written, lift};
 use crate::capture::memory::Memory;
-use crate::capture::registers::{Arch, COUNT, Registers};
+use crate::capture::registers::{COUNT, Registers};
 
 /// Most instructions that are run: `jumpto` has some sixty.
-pub(super) const STEPS: usize = 256;
+pub(super) const MAX_STEPS: usize = 256;
 
 /// Most words that the code may write and read again.
-const WRITTEN: usize = 16;
+const STORES: usize = 16;
 
 /// The registers and what was written, as far as they are known.
 pub(crate) struct Machine<'m> {
-    arch: Arch,
-    registers: [Option<u64>; COUNT],
-    written: [(u64, Option<u64>); WRITTEN],
+    /// Those that are not known are 0.
+    registers: Registers,
+    known: u64,
+    written: [(u64, Option<u64>); STORES],
     count: usize,
     memory: &'m mut dyn Memory,
 }
@@ -34,39 +35,31 @@ impl<'m> Machine<'m> {
         memory: &'m mut dyn Memory,
     ) -> Machine<'m> {
         let mut machine = Machine {
-            arch: registers.arch(),
-            registers: [None; COUNT],
-            written: [(0, None); WRITTEN],
+            registers: *registers,
+            known,
+            written: [(0, None); STORES],
             count: 0,
             memory,
         };
-        for (number, slot) in machine.registers.iter_mut().enumerate() {
-            *slot = (known >> number & 1 == 1).then_some(registers.get(number));
-        }
+        machine.forget(!known);
         machine
     }
 
     pub(crate) fn get(&self, register: usize) -> Option<u64> {
-        self.registers.get(register).copied().flatten()
+        let is_known = register < COUNT && self.known >> register & 1 == 1;
+        is_known.then(|| self.registers.get(register))
     }
 
     fn set(&mut self, register: u8, value: Option<u64>) {
-        if let Some(slot) = self.registers.get_mut(usize::from(register)) {
-            *slot = value;
-        }
+        let bit = 1 << (register & 63);
+        self.known = self.known & !bit | if value.is_some() { bit } else { 0 };
+        self.registers
+            .set(usize::from(register), value.unwrap_or(0));
     }
 
     /// The registers, and the bits of those that are known.
     pub(crate) fn result(&self) -> (Registers, u64) {
-        let mut registers = Registers::new(self.arch);
-        let mut known = 0;
-        for (number, value) in self.registers.iter().enumerate() {
-            if let Some(value) = value {
-                registers.set(number, *value);
-                known |= 1 << number;
-            }
-        }
-        (registers, known)
+        (self.registers, self.known)
     }
 
     /// Runs one instruction; `None` if not all of its effects on memory are known.
@@ -104,7 +97,9 @@ impl<'m> Machine<'m> {
 
     /// Goes past a call whose callee keeps what a call preserves, and writes these registers alone.
     pub(crate) fn pass_call(&mut self, writes: u64) {
-        self.forget(writes & !(cfi::preserved(self.arch) | 1 << self.arch.sp()));
+        self.forget(
+            writes & !(cfi::preserved(self.registers.arch()) | 1 << self.registers.arch().sp()),
+        );
     }
 
     /// The address from which an instruction loads a register, if it does; `Some(None)` if that is not known.
@@ -118,10 +113,9 @@ impl<'m> Machine<'m> {
     }
 
     fn forget(&mut self, bits: u64) {
-        let registers = self.registers.iter_mut().enumerate();
-        registers
-            .filter(|(number, _)| bits >> number & 1 == 1)
-            .for_each(|(_, value)| *value = None);
+        for register in (0..COUNT as u8).filter(|register| bits >> register & 1 == 1) {
+            self.set(register, None);
+        }
     }
 
     fn value(&self, value: Written) -> Option<u64> {
@@ -142,17 +136,17 @@ impl<'m> Machine<'m> {
 
     /// Writes a word; `None` where the address is not known, or too many have been written to remember all.
     fn store(&mut self, address: Option<u64>, value: Option<u64>) -> Option<()> {
-        let slot = self.written.get_mut(self.count % WRITTEN)?;
+        let slot = self.written.get_mut(self.count % STORES)?;
         *slot = (address?, value);
         self.count = self.count.wrapping_add(1);
-        (self.count <= WRITTEN).then_some(())
+        (self.count <= STORES).then_some(())
     }
 
     /// A word that was written here, or else that of memory; unknown where only some of its bytes were written.
     pub(crate) fn load(&mut self, address: u64) -> Option<u64> {
         let near = |at: u64| at.wrapping_sub(address).wrapping_add(7) < 15;
-        for back in 1..=self.count.min(WRITTEN) {
-            let (at, value) = *self.written.get(self.count.wrapping_sub(back) % WRITTEN)?;
+        for back in 1..=self.count.min(STORES) {
+            let (at, value) = *self.written.get(self.count.wrapping_sub(back) % STORES)?;
             if near(at) {
                 return value.filter(|_| at == address);
             }
@@ -173,7 +167,7 @@ pub(crate) fn jump_target(
     let arch = code.arch;
     let mut machine = Machine::new(registers, known, memory);
     let mut at = pc;
-    for _ in 0..STEPS {
+    for _ in 0..MAX_STEPS {
         let i = lift(arch, code.at(at)?, at)?;
         machine.run(&i)?;
         match i.next {

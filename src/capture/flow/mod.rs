@@ -19,28 +19,29 @@ use std::ops::Range;
 use super::instructions::{Instruction, LONGEST, Successor, lift};
 use super::registers::Arch;
 use super::rule::Rule;
-pub(crate) use frame::AsyncMark;
+pub(crate) use frame::ExtendedFrame;
 use frame::FrameState;
 use labels::Labelled;
 pub(crate) use labels::{falls_in, restores_link_register};
 pub(crate) use machine::{Machine, jump_target};
 use search::{Outcome, SearchTarget};
 pub(crate) use straight::{
-    after_epilogue, any_return, beginnings, jumps, moves, moves_by_numbers, moves_with, takes_stack,
+    after_epilogue, any_return, beginnings, follows_sp, jumps, loads_sp, moves, moves_by_numbers,
 };
-use straight::{last_block, loses_stack, straight};
+use straight::{block_start, loses_stack, straight};
 
 /// Follows the instruction at `at`: its length and what runs next. `None` where it is not known.
+#[inline(never)]
 fn follow(code: Code<'_>, at: u64, frame: &mut FrameState) -> Option<(u64, Successor)> {
     let i = code.lift(at)?;
     Some((i.length, frame.follow(&i, at)))
 }
 
 /// Most instructions (arm64) or bytes (x86_64) of a function that are examined.
-const REACH: usize = 1 << 16;
+const MAX_EXAMINED: usize = 1 << 16;
 /// Ways that wait to be followed.
-const BRANCHES: usize = 256;
-const CALLS: usize = 512;
+const MAX_BRANCHES: usize = 256;
+const MAX_CALLS: usize = 512;
 
 /// A function's instructions.
 #[derive(Debug, Clone, Copy)]
@@ -94,7 +95,7 @@ fn instruction(bytes: &[u8], start: u64, address: u64) -> Option<&[u8]> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuleConfidence {
     /// A way from the function's start was found.
-    Followed(AsyncMark),
+    Followed(ExtendedFrame),
     /// The rule of the body: a way leads here by a jump table or an exception alone, as it seems.
     Body,
     /// The same at this address, and then what the instructions since do.
@@ -131,10 +132,10 @@ impl Follower {
     pub(crate) fn new() -> Follower {
         let none = (0, FrameState::at_entry(Arch::Arm64));
         Follower {
-            visited: vec![0; REACH / 64].into(),
-            branches: vec![none; BRANCHES].into(),
-            calls: vec![none; CALLS].into(),
-            tables: vec![0; straight::TABLES].into(),
+            visited: vec![0; MAX_EXAMINED / 64].into(),
+            branches: vec![none; MAX_BRANCHES].into(),
+            calls: vec![none; MAX_CALLS].into(),
+            tables: vec![0; straight::MAX_TABLES].into(),
             too_much: false,
         }
     }
@@ -172,11 +173,11 @@ impl Follower {
                     Labelled::Within => rule.guessed(),
                     _ => rule,
                 };
-                return Some((rule, RuleConfidence::Followed(frame.mark())));
+                return Some((rule, RuleConfidence::Followed(frame.extended())));
             }
             Outcome::Ended { resolved, either } => (resolved, either),
         };
-        let block = last_block(code, pc)?;
+        let block = block_start(code, pc)?;
         let frame = match (resolved, body) {
             (Some(frame), _) => frame,
             (None, Some(rule)) => FrameState::from_rule(code.arch, rule)?,
@@ -195,16 +196,11 @@ impl Follower {
 
     /// The frame at `pc`, as [`Follower::rule`] finds it where no table has anything.
     pub(crate) fn depth(&mut self, code: Code<'_>, pc: u64, behind_call: bool) -> Option<Depth> {
-        let target = SearchTarget {
-            pc,
-            behind_call,
-            body: None,
-            rows: false,
-        };
+        let target = SearchTarget::without_tables(pc, behind_call);
         let (frame, followed) = match self.search(code, target, Labelled::Function) {
             Outcome::Found(frame) => (frame, true),
             Outcome::Ended { resolved, .. } => {
-                let frame = straight(code, resolved?, last_block(code, pc)?, pc)?;
+                let frame = straight(code, resolved?, block_start(code, pc)?, pc)?;
                 (frame, false)
             }
         };
@@ -217,12 +213,7 @@ impl Follower {
 
     /// Returns true if x86_64 code takes down more than it has put up since its beginning: no whole function does.
     pub(crate) fn pops_more_than_pushed(&mut self, code: Code<'_>) -> bool {
-        let nowhere = SearchTarget {
-            pc: u64::MAX,
-            behind_call: false,
-            body: None,
-            rows: false,
-        };
+        let nowhere = SearchTarget::without_tables(u64::MAX, false);
         self.search(code, nowhere, Labelled::Function);
         self.too_much
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::frame::FrameState;
 use super::labels::{Labelled, call_piece};
-use super::{CALLS, Code, Follower, REACH, follow, straight};
+use super::{Code, Follower, MAX_CALLS, MAX_EXAMINED, follow, straight};
 use crate::capture::instructions::Successor;
 use crate::capture::registers::Arch;
 use crate::capture::rule::Rule;
@@ -19,6 +19,18 @@ pub(super) struct SearchTarget {
     pub(super) body: Option<Rule>,
     /// True if tables say it of each instruction.
     pub(super) rows: bool,
+}
+
+impl SearchTarget {
+    /// An instruction of which no table has anything.
+    pub(super) fn without_tables(pc: u64, behind_call: bool) -> SearchTarget {
+        SearchTarget {
+            pc,
+            behind_call,
+            body: None,
+            rows: false,
+        }
+    }
 }
 
 /// The end of a search.
@@ -69,7 +81,7 @@ impl Follower {
             Arch::Arm64 => 2,
             Arch::X86_64 => 0,
         };
-        let units = (code.bytes.len() >> shift).min(REACH);
+        let units = (code.bytes.len() >> shift).min(MAX_EXAMINED);
         if let Some(words) = self.visited.get_mut(..units.div_ceil(64)) {
             words.fill(0);
         }
@@ -97,44 +109,47 @@ impl Follower {
 
 impl<'c> Search<'_, 'c> {
     fn run(mut self, entered: FrameState) -> Outcome {
-        let mut way = Some((self.code.start, entered));
-        while let Some((at, frame)) = way {
-            if let Some(found) = self.follow_way(at, frame) {
-                return Outcome::Found(found);
-            }
-            way = self.next_way();
+        let (mut at, mut frame) = (self.code.start, entered);
+        while !self.leads_to_target(at, &mut frame) {
+            let Some((next, before)) = self.next_way() else {
+                return Outcome::Ended {
+                    resolved: self.resolved,
+                    either: self.either,
+                };
+            };
+            (at, frame) = (next, *before);
         }
-        Outcome::Ended {
-            resolved: self.resolved,
-            either: self.either,
-        }
+        Outcome::Found(frame)
     }
 
     /// Takes a way that waits: branches first, the last one first; then calls, in their order.
-    fn next_way(&mut self) -> Option<(u64, FrameState)> {
-        if let Some(last) = self.branches.checked_sub(1) {
+    fn next_way(&mut self) -> Option<(u64, &FrameState)> {
+        let (at, frame) = if let Some(last) = self.branches.checked_sub(1) {
             self.branches = last;
-            self.follower.branches.get(last).copied()
+            self.follower.branches.get(last)?
         } else if self.first_call < self.calls {
             let call = self.first_call;
             self.first_call = call.wrapping_add(1);
-            self.follower.calls.get(call % CALLS).copied()
+            self.follower.calls.get(call % MAX_CALLS)?
         } else {
-            None
-        }
+            return None;
+        };
+        Some((*at, frame))
     }
 
-    /// Follows a way to its end, or to the first instruction that was visited before. Returns the frame at the
-    /// instruction that is searched for, if it comes there.
-    fn follow_way(&mut self, mut at: u64, mut frame: FrameState) -> Option<FrameState> {
+    /// Follows a way to its end, or to the first instruction that was visited before. Returns true if it comes to the
+    /// instruction that is searched for, whose frame `frame` then is.
+    fn leads_to_target(&mut self, mut at: u64, frame: &mut FrameState) -> bool {
         let SearchTarget {
             pc, behind_call, ..
         } = self.target;
         while self.visit(at) {
             if at == pc && !behind_call {
-                return Some(frame);
+                return true;
             }
-            let (length, next) = follow(self.code, at, &mut frame)?;
+            let Some((length, next)) = follow(self.code, at, frame) else {
+                return false;
+            };
             let is_above_entry = frame.sp().is_some_and(|sp| sp < 8);
             self.follower.too_much |= self.code.arch == Arch::X86_64 && is_above_entry;
             // Assembly that keeps the link register elsewhere need not have called on every way here.
@@ -153,36 +168,37 @@ impl<'c> Search<'_, 'c> {
                 }
                 Successor::Indirect => {
                     self.jump_by_table(at, frame);
-                    return None;
+                    return false;
                 }
                 Successor::Call(_) => {
                     self.resolve(frame, false);
                     if behind == pc && behind_call {
-                        return Some(frame);
+                        return true;
                     }
                     self.push_return(at, behind, frame);
-                    return None;
+                    return false;
                 }
-                Successor::Return | Successor::Stop => return None,
+                Successor::Return | Successor::Stop => return false,
             }
         }
-        None
+        false
     }
 
     /// Takes a frame at which a way ends for the one that is searched for, if it agrees with the body, or if a jump
     /// table may lead on from there.
-    fn resolve(&mut self, frame: FrameState, by_table: bool) {
+    fn resolve(&mut self, frame: &FrameState, by_table: bool) {
         // Rows of GCC's count from sp where that does not move.
         let agrees = (self.target.body)
             .is_none_or(|body| frame.rule() == Some(body) || frame.rule_by_sp() == Some(body));
         let leads_here = by_table && !frame.is_tail_call() && !self.target.rows;
         if leads_here || (self.resolved.is_none() && agrees) {
-            self.resolved = Some(frame);
+            self.resolved = Some(*frame);
         }
     }
 
     /// Has the targets of a jump by a table followed, if the table is in the function's own bytes.
-    fn jump_by_table(&mut self, at: u64, mut frame: FrameState) {
+    #[inline(never)]
+    fn jump_by_table(&mut self, at: u64, frame: &mut FrameState) {
         self.resolve(frame, true);
         let Some(low) = frame.table.take() else {
             return;
@@ -221,24 +237,25 @@ impl<'c> Search<'_, 'c> {
     }
 
     /// Has a branch followed later, if there is room for it.
-    fn push_branch(&mut self, target: u64, frame: FrameState) {
+    #[inline(never)]
+    fn push_branch(&mut self, target: u64, frame: &FrameState) {
         if let Some(slot) = self.follower.branches.get_mut(self.branches) {
-            *slot = (target, frame);
+            *slot = (target, *frame);
             self.branches = self.branches.wrapping_add(1);
         }
     }
 
     /// Has the code after the call at `at` followed later, if there is room for it and the frame has a caller there:
     /// a call that loses the caller never returns.
-    fn push_return(&mut self, at: u64, behind: u64, mut frame: FrameState) {
+    fn push_return(&mut self, at: u64, behind: u64, frame: &mut FrameState) {
         if self.code.arch == Arch::Arm64 {
-            call_piece(self.code, at, &mut frame);
+            call_piece(self.code, at, frame);
         }
         if !frame.is_lost()
-            && self.calls.wrapping_sub(self.first_call) < CALLS
-            && let Some(slot) = self.follower.calls.get_mut(self.calls % CALLS)
+            && self.calls.wrapping_sub(self.first_call) < MAX_CALLS
+            && let Some(slot) = self.follower.calls.get_mut(self.calls % MAX_CALLS)
         {
-            *slot = (behind, frame);
+            *slot = (behind, *frame);
             self.calls = self.calls.wrapping_add(1);
         }
     }
@@ -248,7 +265,7 @@ impl<'c> Search<'_, 'c> {
         let Some(index) = at
             .checked_sub(self.range.start)
             .map(|offset| (offset >> self.shift) as usize)
-            .filter(|index| *index < REACH && at < self.range.end)
+            .filter(|index| *index < MAX_EXAMINED && at < self.range.end)
         else {
             return false;
         };

@@ -1,5 +1,5 @@
-//! Code read in one go, from one address to the next: branches are not taken. So are jump tables of x86_64 in a
-//! function's own bytes.
+//! Code read from one address to the next: branches are not followed. Jump tables of x86_64 within a function's bytes are
+//! read too.
 //!
 //! Clang puts them behind the function's last instruction, one behind the other, assembly also between its blocks:
 //! words of four bytes, each the distance of a block from the beginning of its table, or 0 for no block. The code has
@@ -7,7 +7,7 @@
 //! one.
 
 use super::frame::FrameState;
-use super::{Code, REACH, Successor, follow, machine};
+use super::{Code, MAX_EXAMINED, Successor, follow, machine};
 use crate::capture::instructions::{Instruction, Op, Written};
 use crate::capture::registers::Arch;
 use crate::capture::rule::{Base, Rule};
@@ -27,13 +27,13 @@ pub(super) fn straight(
 }
 
 /// Most instructions that are compared with rows.
-const AHEAD: usize = 16;
+const MAX_AHEAD: usize = 16;
 
 /// Returns true if some instruction moves the stack pointer, reading from first to last.
 pub(crate) fn moves(code: Code<'_>) -> bool {
     let entered = FrameState::at_entry(code.arch);
     let mut at = code.start;
-    for _ in 0..REACH {
+    for _ in 0..MAX_EXAMINED {
         let mut frame = entered;
         match follow(code, at, &mut frame) {
             Some((length, _)) if frame.sp() == entered.sp() => at = at.wrapping_add(length),
@@ -67,7 +67,7 @@ pub(crate) fn moves_by_numbers(code: Code<'_>) -> bool {
 
 /// Returns true if `rule`, which counts from the stack pointer, agrees with the code ahead: up to the first branch or
 /// call, `row` must give the frame that each instruction leaves.
-pub(crate) fn moves_with(
+pub(crate) fn follows_sp(
     code: Code<'_>,
     rule: Rule,
     row: &mut dyn FnMut(u64) -> Option<Rule>,
@@ -76,8 +76,8 @@ pub(crate) fn moves_with(
         return true;
     };
     let mut at = code.start;
-    for _ in 0..AHEAD {
-        if is_return(code, at) {
+    for _ in 0..MAX_AHEAD {
+        if code.lift(at).is_some_and(|i| returns(code.arch, &i)) {
             return frame.sp() == FrameState::at_entry(code.arch).sp();
         }
         let before = frame.sp();
@@ -101,18 +101,18 @@ pub(crate) fn moves_with(
 }
 
 /// Most instructions between the one that takes another frame's stack pointer and the jump there.
-const TO_JUMP: usize = 4;
+const MAX_TO_JUMP: usize = 4;
 
 /// Returns true if code jumps by a register or memory after a few instructions.
 pub(crate) fn jumps(code: Code<'_>) -> bool {
-    let mut ahead = instructions(code, code.start).take(TO_JUMP);
+    let mut ahead = instructions(code, code.start).take(MAX_TO_JUMP);
     let last = ahead.find(|(_, i)| i.next != Successor::FallThrough);
     last.is_some_and(|(_, i)| i.next == Successor::Indirect)
 }
 
 /// Returns true if x86_64 code that is read up to `pc` has loaded a stack pointer from memory out of its frame, with no
 /// branch since.
-pub(crate) fn takes_stack(code: Code<'_>, pc: u64) -> bool {
+pub(crate) fn loads_sp(code: Code<'_>, pc: u64) -> bool {
     let (sp, fp) = (code.arch.sp() as u8, code.arch.fp() as u8);
     let is_own = |op: &Op| match op {
         Op::Set(to, _) => *to == sp,
@@ -129,13 +129,13 @@ pub(crate) fn takes_stack(code: Code<'_>, pc: u64) -> bool {
 }
 
 /// Most returns of a function that are searched for.
-const RETURNS: usize = 32;
+const MAX_RETS: usize = 32;
 
 /// Returns true if `wrong` holds for the address of one of the function's returns.
 pub(crate) fn any_return(code: Code<'_>, wrong: &mut dyn FnMut(u64) -> bool) -> bool {
-    let end = code.start.saturating_add(REACH as u64);
+    let end = code.start.saturating_add(MAX_EXAMINED as u64);
     let near = instructions(code, code.start).take_while(|(at, _)| *at < end);
-    let mut returns = near.filter(|(_, i)| returns(code.arch, i)).take(RETURNS);
+    let mut returns = near.filter(|(_, i)| returns(code.arch, i)).take(MAX_RETS);
     returns.any(|(at, _)| wrong(at))
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn beginnings(code: Code<'_>) -> impl Iterator<Item = (u64, u64)> {
         // A function on arm64 makes its frame once; on x86_64 it also pushes arguments.
         let begins = makes_frame && (is_behind || is_called && code.arch == Arch::Arm64);
         let goes_on = is_padding(code.arch, bytes) && (is_behind || is_called);
-        is_behind = leads_elsewhere(&i) || goes_on;
+        is_behind = is_unconditional(&i) || goes_on;
         is_called = matches!(i.next, Successor::Call(_));
         Some(match i.next {
             Successor::Call(Some(to)) => Some((here, to)),
@@ -200,10 +200,6 @@ fn returns(arch: Arch, i: &Instruction) -> bool {
         && (arch == Arch::X86_64 || i.copies_to(arch.pc() as u8) == Some(lr))
 }
 
-fn is_return(code: Code<'_>, at: u64) -> bool {
-    code.lift(at).is_some_and(|i| returns(code.arch, &i))
-}
-
 /// The rule at `pc`, where a table's rule holds at `from`, if by then the frame pointer has been
 /// given back.
 pub(crate) fn after_epilogue(code: Code<'_>, from: u64, table: Rule, pc: u64) -> Option<Rule> {
@@ -215,7 +211,7 @@ pub(crate) fn after_epilogue(code: Code<'_>, from: u64, table: Rule, pc: u64) ->
 /// Returns true if code leaves its function, without a branch or a call, on another stack than its own.
 pub(super) fn loses_stack(code: Code<'_>, pc: u64, mut frame: FrameState) -> bool {
     let mut at = pc;
-    for _ in 0..machine::STEPS {
+    for _ in 0..machine::MAX_STEPS {
         match follow(code, at, &mut frame) {
             Some((length, Successor::FallThrough)) => at = at.wrapping_add(length),
             Some((_, Successor::Return | Successor::Stop | Successor::Indirect)) => {
@@ -228,7 +224,7 @@ pub(super) fn loses_stack(code: Code<'_>, pc: u64, mut frame: FrameState) -> boo
 }
 
 /// Returns true if what lies behind an instruction does not run next.
-fn leads_elsewhere(i: &Instruction) -> bool {
+fn is_unconditional(i: &Instruction) -> bool {
     !matches!(
         i.next,
         Successor::FallThrough | Successor::Call(_) | Successor::Branch { .. }
@@ -236,19 +232,19 @@ fn leads_elsewhere(i: &Instruction) -> bool {
 }
 
 /// The first instruction behind the last one before `pc` that leads elsewhere for good.
-pub(super) fn last_block(code: Code<'_>, pc: u64) -> Option<u64> {
+pub(super) fn block_start(code: Code<'_>, pc: u64) -> Option<u64> {
     if code.arch == Arch::Arm64 {
         let before = |at: &u64| at.checked_sub(4).filter(|at| *at >= code.start);
-        let mut back = std::iter::successors(Some(pc), before).take(REACH);
+        let mut back = std::iter::successors(Some(pc), before).take(MAX_EXAMINED);
         return back.find(|at| {
             let previous = at.checked_sub(4).and_then(|previous| code.lift(previous));
-            *at <= code.start || previous.is_none_or(|i| leads_elsewhere(&i))
+            *at <= code.start || previous.is_none_or(|i| is_unconditional(&i))
         });
     }
     let (mut block, mut at) = (code.start, code.start);
     for (address, i) in instructions(code, code.start).take_while(|(at, _)| *at < pc) {
         at = address.wrapping_add(i.length);
-        if leads_elsewhere(&i) {
+        if is_unconditional(&i) {
             block = at;
         }
     }
@@ -256,7 +252,7 @@ pub(super) fn last_block(code: Code<'_>, pc: u64) -> Option<u64> {
 }
 
 /// Most places in a function's own bytes that it may point to, for its tables to be read.
-pub(super) const TABLES: usize = 64;
+pub(super) const MAX_TABLES: usize = 64;
 
 /// Notes all places in the function's bytes that its code points to by rip, in no order: the tables are among
 /// them. How many there are; `None` where there is not room for all.
@@ -290,7 +286,7 @@ pub(super) fn targets<'t>(
     let range = code.range();
     let others = others.iter().filter(|other| **other > table);
     let mut end = others.min().copied().unwrap_or(range.end);
-    let words = (table..end).step_by(4).take(REACH / 4);
+    let words = (table..end).step_by(4).take(MAX_EXAMINED / 4);
     words.map_while(move |at| {
         let word = code.at(at)?.get(..4)?.try_into().ok()?;
         let target = table.wrapping_add_signed(i32::from_le_bytes(word).into());

@@ -266,7 +266,7 @@ fn a_frame_pointer_given_back_behind_a_jump_table_is_the_callers() {
 fn blocks_behind_a_jump_table_in_the_function_have_the_frame_of_the_jump() {
     let entered = Rule::frame(Base::Sp, 8, Some(-8), None);
     let body = Rule::frame(Base::Fp, 16, Some(-8), Some(-16));
-    let confidence = RuleConfidence::Followed(AsyncMark::None);
+    let confidence = RuleConfidence::Followed(ExtendedFrame::None);
     let found = |bytes: &[u8], at: u64| {
         let code = Code::of(Arch::X86_64, 0x1000, bytes);
         Follower::new().rule(code, 0x1000 + at, false, body, false)
@@ -342,7 +342,7 @@ fn a_label_that_code_points_a_register_to_has_the_frame_of_the_jump() {
     let found = Follower::new().rule(code, 0x100f, false, None, false);
     assert_ne!(
         found.map(|found| found.1),
-        Some(RuleConfidence::Followed(AsyncMark::None))
+        Some(RuleConfidence::Followed(ExtendedFrame::None))
     );
 }
 
@@ -352,6 +352,6 @@ fn an_address_between_the_first_two_instructions_of_memory_is_read_without_what_
     let code = Code::of(Arch::Arm64, 0, &code);
     for pc in 0..8 {
         Follower::new().rule(code, pc, false, None, false);
-        straight::last_block(code, pc);
+        straight::block_start(code, pc);
     }
 }

@@ -62,12 +62,12 @@ fn next(word: u32, at: u64) -> Successor {
 
 fn effects(word: u32, lifted: &mut Instruction) {
     match word >> 25 & 15 {
-        0b1000 | 0b1001 | 0b0101 | 0b1101 => process(word, lifted),
+        0b1000 | 0b1001 | 0b0101 | 0b1101 => data_processing(word, lifted),
         0b0100 | 0b0110 | 0b1100 | 0b1110 => match word >> 28 & 3 {
-            0 => structures(word, lifted),
+            0 => vector_structures(word, lifted),
             1 => lifted.clobber(word),
-            2 => pair(word, lifted),
-            _ => single(word, lifted),
+            2 => load_or_store_pair(word, lifted),
+            _ => load_or_store(word, lifted),
         },
         // Conversions from vector registers, and their elements.
         0b0111 | 0b1111 => {
@@ -86,19 +86,19 @@ fn effects(word: u32, lifted: &mut Instruction) {
 }
 
 /// A number of a register that may be the one that is always zero.
-fn general(register: u32) -> Option<u8> {
+fn general_register(register: u32) -> Option<u8> {
     Some((register & 31) as u8).filter(|register| *register != ZERO)
 }
 
 impl Instruction {
     /// The register that most instructions write to.
     fn clobber(&mut self, word: u32) {
-        self.clobbers |= general(word).map_or(0, |to| 1 << to);
+        self.clobbers |= general_register(word).map_or(0, |to| 1 << to);
     }
 }
 
 /// Data processing, of immediates and of registers.
-fn process(word: u32, lifted: &mut Instruction) {
+fn data_processing(word: u32, lifted: &mut Instruction) {
     let (to, from) = ((word & 31) as u8, (word >> 5 & 31) as u8);
     let second = (word >> 16 & 31) as u8;
     let wide = word >> 31 == 1;
@@ -185,7 +185,7 @@ fn process(word: u32, lifted: &mut Instruction) {
 }
 
 /// One access to memory, and what becomes of the register that its address is counted from.
-fn access(
+fn lift_access(
     lifted: &mut Instruction,
     mode: u32,
     base: u8,
@@ -202,7 +202,7 @@ fn access(
 }
 
 /// ldp, stp and their like.
-fn pair(word: u32, lifted: &mut Instruction) {
+fn load_or_store_pair(word: u32, lifted: &mut Instruction) {
     let (size, vector, load) = (word >> 30, word >> 26 & 1 == 1, word >> 22 & 1 == 1);
     let scale = match (size, vector) {
         // ldpsw; stgp
@@ -212,14 +212,14 @@ fn pair(word: u32, lifted: &mut Instruction) {
         _ => (size >> 1).wrapping_add(2),
     };
     let whole = size == 2 && !vector;
-    let both = [general(word), general(word >> 10)];
+    let both = [general_register(word), general_register(word >> 10)];
     if load && !whole && !vector {
         lifted.clobber(word);
         lifted.clobber(word >> 10);
     }
     let offset = ((word << 10) as i32 >> 25) << scale;
     let base = (word >> 5 & 31) as u8;
-    access(lifted, word >> 23 & 3, base, offset, |at| {
+    lift_access(lifted, word >> 23 & 3, base, offset, |at| {
         if load && whole {
             Op::Load(both, at)
         } else if load {
@@ -235,7 +235,7 @@ fn pair(word: u32, lifted: &mut Instruction) {
 }
 
 /// ldr, str and their like, of one register.
-fn single(word: u32, lifted: &mut Instruction) {
+fn load_or_store(word: u32, lifted: &mut Instruction) {
     let (size, vector, kind) = (word >> 30, word >> 26 & 1 == 1, word >> 22 & 3);
     let load = if vector { kind & 1 == 1 } else { kind != 0 };
     let whole = size == 3 && !vector;
@@ -249,7 +249,7 @@ fn single(word: u32, lifted: &mut Instruction) {
         lifted.clobber(word);
     }
     let store = |to| Op::Store {
-        from: [general(word).filter(|_| whole), None],
+        from: [general_register(word).filter(|_| whole), None],
         to,
         bytes: 1 << scale,
     };
@@ -270,9 +270,9 @@ fn single(word: u32, lifted: &mut Instruction) {
         (word >> 10 & 3, (word << 11) as i32 >> 23)
     };
     let base = (word >> 5 & 31) as u8;
-    access(lifted, mode, base, offset, |at| {
+    lift_access(lifted, mode, base, offset, |at| {
         if load && whole {
-            Op::Load([general(word), None], at)
+            Op::Load([general_register(word), None], at)
         } else if load {
             Op::Nothing
         } else {
@@ -282,7 +282,7 @@ fn single(word: u32, lifted: &mut Instruction) {
 }
 
 /// Exclusive and ordered accesses, and those of several vectors.
-fn structures(word: u32, lifted: &mut Instruction) {
+fn vector_structures(word: u32, lifted: &mut Instruction) {
     lifted.ops[0] = Op::Other;
     if word >> 26 & 1 == 0 {
         lifted.clobber(word);

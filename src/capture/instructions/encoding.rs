@@ -39,7 +39,7 @@ pub(super) fn decode(code: &[u8]) -> Option<Encoding> {
     let mut unread = Unread(code);
     let sizes = i.read_prefixes(&mut unread)?;
     i.read_opcode(&mut unread)?;
-    let (has_modrm, immediate) = shape(i.map, i.opcode)?;
+    let (has_modrm, immediate) = operand_shape(i.map, i.opcode)?;
     if has_modrm {
         i.read_modrm(&mut unread)?;
     }
@@ -201,7 +201,7 @@ const Z: usize = 100;
 const ADDRESS: usize = 101;
 
 /// Returns true if an instruction has a ModRM byte, and the size of its immediate; `None` if the opcode is not known.
-fn shape(map: u8, opcode: u8) -> Option<(bool, usize)> {
+fn operand_shape(map: u8, opcode: u8) -> Option<(bool, usize)> {
     Some(match (map & 7, opcode) {
         (0, 0x00..=0x3f) => match opcode & 7 {
             0..=3 => (true, 0),

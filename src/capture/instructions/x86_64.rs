@@ -24,12 +24,12 @@ pub(super) fn lift(code: &[u8], at: u64) -> Option<Instruction> {
     match (effects(&i, at), lifted.next) {
         (Some(ops), _) => lifted.ops = ops,
         (None, Successor::FallThrough) => {
-            lifted.clobbers = written(&i);
+            lifted.clobbers = written_registers(&i);
             if !is_harmless(&i) {
                 lifted.ops[0] = Op::Other;
             }
         }
-        (None, _) => lifted.clobbers = written(&i),
+        (None, _) => lifted.clobbers = written_registers(&i),
     }
     Some(lifted)
 }
@@ -45,13 +45,6 @@ fn next(i: &Encoding, at: u64) -> Successor {
             to,
             unless_equal: matches!((i.map, i.opcode), (0, 0x75) | (1, 0x85)),
         },
-        // xbegin
-        (0, 0xc7) if group == 7 && i.modrm.is_some_and(|(mode, ..)| mode == 3) => {
-            Successor::Branch {
-                to,
-                unless_equal: false,
-            }
-        }
         (0, 0xc2 | 0xc3) => Successor::Return,
         (0, 0xca | 0xcb | 0xcc | 0xcf | 0xf4) | (1, 0x0b | 0xb9 | 0xff) => Successor::Stop,
         (0, 0xff) if group == 2 || group == 3 => Successor::Call(None),
@@ -69,7 +62,7 @@ enum Operand {
 
 /// The effects of those instructions that move words, or count them; `None` for any other.
 fn effects(i: &Encoding, at: u64) -> Option<[Op; 2]> {
-    let low = number((i.rex & 1) << 3 | i.opcode & 7);
+    let low = dwarf_number((i.rex & 1) << 3 | i.opcode & 7);
     match (i.map, i.opcode) {
         (0, 0x50..=0x5f | 0x68 | 0x6a | 0x8f | 0x9c | 0x9d) if i.short => None,
         (0, 0x50..=0x57) => push(Some(low)),
@@ -87,7 +80,7 @@ fn effects(i: &Encoding, at: u64) -> Option<[Op; 2]> {
             let value = i.immediate as u64 & 0xffff_ffff;
             one(Op::Set(low, Written::Number(value)))
         }
-        (0, 0x89 | 0x8b | 0x8d | 0xc7) => moves(i, at),
+        (0, 0x89 | 0x8b | 0x8d | 0xc7) => lift_move(i, at),
         (0, 0x01 | 0x09 | 0x29 | 0x31 | 0x03 | 0x0b | 0x2b | 0x33 | 0x39 | 0x3b) => arithmetic(i),
         (0, 0x81 | 0x83) => arithmetic_by_number(i),
         // movups, movaps, movdqa and their like
@@ -127,7 +120,7 @@ fn pop(to: u8) -> Option<[Op; 2]> {
 /// The register that ModRM's field names, and the field as the number of an instruction within its group.
 fn register_and_group(i: &Encoding) -> Option<(u8, u8)> {
     let (_, field, _) = i.modrm?;
-    Some((number(field), field & 7))
+    Some((dwarf_number(field), field & 7))
 }
 
 /// The indirect push and jump of group 5.
@@ -143,7 +136,7 @@ fn push_or_jump(i: &Encoding) -> Option<[Op; 2]> {
 }
 
 /// mov and lea.
-fn moves(i: &Encoding, at: u64) -> Option<[Op; 2]> {
+fn lift_move(i: &Encoding, at: u64) -> Option<[Op; 2]> {
     let (register, group) = register_and_group(i)?;
     let whole = i.is_wide();
     match (i.opcode, operand(i)) {
@@ -258,21 +251,21 @@ fn operation(opcode: u8) -> Operation {
     }
 }
 
-fn number(encoded: u8) -> u8 {
+fn dwarf_number(encoded: u8) -> u8 {
     let number = NUMBERS.get(usize::from(encoded & 15));
     number.copied().unwrap_or(0)
 }
 
 fn operand(i: &Encoding) -> Operand {
     match i.modrm {
-        Some((3, _, rm)) => Operand::Register(number(rm)),
+        Some((3, _, rm)) => Operand::Register(dwarf_number(rm)),
         _ => Operand::Memory(address(i)),
     }
 }
 
 /// The address of a memory operand, if it is a register and a number.
 fn address(i: &Encoding) -> Option<MemoryOperand> {
-    let base = number(i.base.filter(|_| !i.odd)?);
+    let base = dwarf_number(i.base.filter(|_| !i.odd)?);
     Some(MemoryOperand {
         base,
         offset: i.displacement,
@@ -296,10 +289,10 @@ fn is_harmless(i: &Encoding) -> bool {
 }
 
 /// Bits of the general registers that an instruction may write, in whole or in part.
-fn written(i: &Encoding) -> u32 {
+fn written_registers(i: &Encoding) -> u32 {
     let (mode, field, rm) = i.modrm.unwrap_or((0, 0, 0));
     let group = field & 7;
-    let bit = |encoded: u8| 1u32 << number(encoded);
+    let bit = |encoded: u8| 1u32 << dwarf_number(encoded);
     // Without REX, numbers 4 to 7 of a byte's operand are `ah` to `bh`.
     let byte = |encoded: u8| match encoded {
         4..=7 if i.rex == 0 => bit(encoded & 3),

@@ -30,10 +30,11 @@ pub(crate) struct KnownRule {
     /// Plus one; 0 for none.
     image: u32,
     /// Its slot; any where it has none.
-    slot: u16,
+    slot: u32,
 }
 
 impl KnownRule {
+    #[inline]
     pub(crate) fn new(word: RuleWord, image: Option<u32>) -> KnownRule {
         KnownRule {
             word,
@@ -76,21 +77,21 @@ impl RuleWord {
         }
     }
 
-    /// The same rule, found by the instructions of an async function that has set its mark and still holds its context
+    /// The same rule, found by the instructions of an async function that has set its bit and still holds its context
     /// in the register by which that was passed.
-    pub(crate) fn with_mark(self) -> RuleWord {
-        RuleWord(self.0 | AT_MARK)
+    pub(crate) fn with_extended_bit(self) -> RuleWord {
+        RuleWord(self.0 | EXTENDED_FRAME)
     }
 
-    pub(crate) fn has_set_mark(self) -> bool {
-        self.0 & SOURCE == AT_MARK
+    pub(crate) fn sets_extended_bit(self) -> bool {
+        self.0 & SOURCE == EXTENDED_FRAME
     }
 
     pub(crate) fn source(self) -> RuleSource {
         match self.rule() {
             _ if self.0 & SOURCE == FRAMEHOP => RuleSource::Framehop,
             Rule::Frame(_) if self.0 & SOURCE != 0 => RuleSource::Instructions,
-            Rule::Frame(_) | Rule::Full => RuleSource::Row,
+            Rule::Frame(_) | Rule::WholeRow => RuleSource::Row,
             Rule::Guess(_) | Rule::LinkIn { .. } => RuleSource::Instructions,
             Rule::Signal => RuleSource::Signal,
             Rule::RestoredContext => RuleSource::JumpTarget,
@@ -107,7 +108,7 @@ const SLOTS: usize = SETS * WAYS;
 const FRAMEHOP: u64 = 1 << 3;
 const INSTRUCTIONS: u64 = 2 << 3;
 /// The source is the instructions then, too.
-const AT_MARK: u64 = 3 << 3;
+const EXTENDED_FRAME: u64 = 3 << 3;
 const SOURCE: u64 = 3 << 3;
 const GENERATION_SHIFT: u32 = 5;
 /// Count of generations that are told apart; tag 0 is that of an empty slot.
@@ -118,10 +119,10 @@ impl RuleCache {
     /// Room for 8192 rules in 160 KiB.
     pub(crate) fn new() -> RuleCache {
         RuleCache {
-            slots: boxed(),
-            sides: boxed(),
+            slots: zeroed_slots(),
+            sides: zeroed_slots(),
             generation: 0,
-            tag: 0,
+            tag: 1 << GENERATION_SHIFT,
         }
     }
 
@@ -129,6 +130,9 @@ impl RuleCache {
     ///
     /// Each rule carries the remainder of its generation; all are wiped when those come round.
     pub(crate) fn use_generation(&mut self, generation: u64) {
+        if self.generation == generation {
+            return;
+        }
         if self.generation / GENERATIONS != generation / GENERATIONS {
             self.slots.fill(Slot::default());
         }
@@ -139,56 +143,38 @@ impl RuleCache {
     /// The rule and image of an address that the frame of another rule returns to. Signal-safe.
     #[inline(always)]
     pub(crate) fn caller(&mut self, callee: KnownRule, address: u64) -> Option<KnownRule> {
-        let mut slot = self.side(callee.slot).caller;
-        if !self.is_in(slot, address) {
-            slot = self.other_caller(callee, address)?;
-        }
-        Some(self.known(slot))
+        let slot = self.side_of(callee.slot).caller.into();
+        self.known(slot, address)
+            .or_else(|| self.other_caller(callee.slot, address))
     }
 
     #[inline(never)]
-    fn other_caller(&mut self, callee: KnownRule, address: u64) -> Option<u16> {
-        let slot = self.slot_of(address)?;
-        let side = self.sides.get_mut(usize::from(callee.slot) % SLOTS)?;
-        side.caller = slot;
-        Some(slot)
+    fn other_caller(&mut self, callee: u32, address: u64) -> Option<KnownRule> {
+        let known = self.get(address)?;
+        let side = self.sides.get_mut(callee as usize % SLOTS)?;
+        side.caller = known.slot as u16;
+        Some(known)
     }
 
     /// The rule and image of an address. Signal-safe.
     pub(crate) fn get(&self, address: u64) -> Option<KnownRule> {
-        Some(self.known(self.slot_of(address)?))
+        set_of(address).find_map(|slot| self.known(slot as u32, address))
     }
 
-    fn slot_of(&self, address: u64) -> Option<u16> {
-        set_of(address)
-            .map(|slot| slot as u16)
-            .find(|slot| self.is_in(*slot, address))
-    }
-
+    /// The rule and image in a slot, if they are those of an address.
     #[inline(always)]
-    fn is_in(&self, slot: u16, address: u64) -> bool {
-        let (known, word) = self.slot(slot);
-        known == address && word & TAG == self.tag
-    }
-
-    #[inline(always)]
-    fn known(&self, slot: u16) -> KnownRule {
-        KnownRule {
-            word: RuleWord(self.slot(slot).1),
-            image: self.side(slot).image.into(),
+    fn known(&self, slot: u32, address: u64) -> Option<KnownRule> {
+        let (known, word) = *self.slots.get(slot as usize % SLOTS)?;
+        (known == address && word & TAG == self.tag).then(|| KnownRule {
+            word: RuleWord(word),
+            image: self.side_of(slot).image.into(),
             slot,
-        }
+        })
     }
 
     #[inline(always)]
-    fn slot(&self, slot: u16) -> Slot {
-        let slot = self.slots.get(usize::from(slot) % SLOTS);
-        slot.copied().unwrap_or_default()
-    }
-
-    #[inline(always)]
-    fn side(&self, slot: u16) -> Side {
-        let side = self.sides.get(usize::from(slot) % SLOTS);
+    fn side_of(&self, slot: u32) -> Side {
+        let side = self.sides.get(slot as usize % SLOTS);
         side.copied().unwrap_or_default()
     }
 
@@ -213,7 +199,7 @@ fn put_first<T>(set: Option<&mut [T]>, value: T) {
     }
 }
 
-fn boxed<T: Copy + Default>() -> Box<[T; SLOTS]> {
+fn zeroed_slots<T: Copy + Default>() -> Box<[T; SLOTS]> {
     let array = vec![T::default(); SLOTS].into_boxed_slice().try_into();
     array.unwrap_or_else(|_| Box::new([T::default(); SLOTS]))
 }
@@ -242,7 +228,7 @@ mod tests {
             Rule::frame(Base::Sp, 65535 * 8, Some(-32767 * 8), Some(32767 * 8)).unwrap(),
             Rule::Root,
             Rule::Signal,
-            Rule::Full,
+            Rule::WholeRow,
             Rule::LinkIn {
                 register: 14,
                 cfa: 14,
@@ -274,13 +260,13 @@ mod tests {
         }
         cache.insert(
             77,
-            KnownRule::new(RuleWord::new(Rule::Full, RuleSource::Row), None),
+            KnownRule::new(RuleWord::new(Rule::WholeRow, RuleSource::Row), None),
         );
         assert_eq!(
             cache
                 .get(77)
                 .map(|known| (known.word.rule(), known.image())),
-            Some((Rule::Full, None))
+            Some((Rule::WholeRow, None))
         );
         assert_eq!(cache.get(78), None);
         assert_eq!(cache.get(u64::MAX), None);

@@ -1,8 +1,7 @@
 //! The chains of the frames that a walk has found.
 //!
-//! A thread that was stopped runs again while its chains are read. A chain has changed if a second reading differs, or a
-//! word of the stack that shows the function's call: its context, the marked frame pointer, and the address to which the
-//! function that it has called returns.
+//! A thread that was stopped runs again while its chains are read. A chain has changed if a second reading differs, or if
+//! the context, the frame pointer or the return address on the stack does.
 
 use super::follow::{follow, read_context};
 use super::{AsyncFrame, REGISTER};
@@ -14,16 +13,16 @@ use crate::platform::memory;
 use crate::report::model::{AsyncEnd, Omitted, RawChain, RawChains};
 
 /// Most async functions of a stack whose chains are kept: the innermost ones.
-const CHAINS: usize = 16;
+const MAX_CHAINS: usize = 16;
 
 /// Most callers of a chain.
-const CALLERS: usize = 512;
+const MAX_CALLERS: usize = 512;
 
 /// Most time for the chains of a stack, nanoseconds; of a thread that runs, since it was let go.
-const TIME: u64 = 1_000_000;
+const MAX_TIME: u64 = 1_000_000;
 
 /// The stack of a thread that was stopped and runs again.
-pub(crate) struct Release<'c> {
+pub(crate) struct ReleasedThread<'c> {
     /// The time at which it was let go (monotonic, nanoseconds).
     pub(crate) at: u64,
     pub(crate) copy: &'c mut dyn Memory,
@@ -31,22 +30,22 @@ pub(crate) struct Release<'c> {
 
 /// The async functions of one stack, and their chains. Signal-safe once made.
 #[derive(Debug)]
-pub(crate) struct FoundTasks {
-    frames: [(u32, AsyncFrame); CHAINS],
-    chains: [RawChain; CHAINS],
+pub(crate) struct FoundChains {
+    frames: [(u32, AsyncFrame); MAX_CHAINS],
+    chains: [RawChain; MAX_CHAINS],
     count: usize,
     callers: Box<[u64]>,
 }
 
-impl FoundTasks {
+impl FoundChains {
     /// Allocates the room.
-    pub(crate) fn new() -> FoundTasks {
-        FoundTasks {
-            frames: [(0, AsyncFrame::Unknown); CHAINS],
-            chains: [RawChain::default(); CHAINS],
+    pub(crate) fn new() -> FoundChains {
+        FoundChains {
+            frames: [(0, AsyncFrame::Unknown); MAX_CHAINS],
+            chains: [RawChain::default(); MAX_CHAINS],
             count: 0,
             // Zeroes would be pages that the kernel has yet to give.
-            callers: vec![u64::MAX; std::hint::black_box(2 * CALLERS)].into_boxed_slice(),
+            callers: vec![u64::MAX; std::hint::black_box(2 * MAX_CALLERS)].into_boxed_slice(),
         }
     }
 
@@ -102,13 +101,13 @@ impl FoundTasks {
         &mut self,
         registers: &Registers,
         images: &Images,
-        mut release: Option<Release<'_>>,
+        mut release: Option<ReleasedThread<'_>>,
     ) {
         let mut used = 0;
         let until = release
             .as_ref()
             .map_or_else(now, |release| release.at)
-            .saturating_add(TIME);
+            .saturating_add(MAX_TIME);
         for index in 0..self.count {
             let Some((frame, task)) = self.frames.get(index).copied() else {
                 break;
@@ -121,10 +120,14 @@ impl FoundTasks {
             {
                 end = AsyncEnd::Changed;
             }
-            // What resumes nowhere in code is a context no longer.
+            // What resumes nowhere in an image's code is a context no longer.
             let code = callers
                 .iter()
-                .take_while(|caller| is_code(images, **caller))
+                .take_while(|caller| {
+                    images
+                        .at(**caller)
+                        .is_none_or(|image| image.is_code(**caller))
+                })
                 .count();
             if code < count && end != AsyncEnd::Changed {
                 end = AsyncEnd::Invalid;
@@ -178,7 +181,7 @@ fn read_chain(
         }
     };
     let end = follow(context, &mut read, &mut |caller| {
-        let slot = room.get_mut(count).filter(|_| count < CALLERS);
+        let slot = room.get_mut(count).filter(|_| count < MAX_CALLERS);
         let fits = slot.is_some();
         if let Some(slot) = slot {
             *slot = caller;
@@ -194,7 +197,7 @@ fn has_changed(
     task: AsyncFrame,
     registers: &Registers,
     (callers, end): (&[u64], AsyncEnd),
-    release: &mut Release<'_>,
+    release: &mut ReleasedThread<'_>,
 ) -> bool {
     let Some(context) = context_of(task, registers) else {
         return false;
@@ -205,7 +208,7 @@ fn has_changed(
     });
     // A chain that was cut ends as the callers that were read do.
     let is_same = known.next().is_none() && (again == end || end == AsyncEnd::Limit);
-    let is_late = now().saturating_sub(release.at) > TIME;
+    let is_late = now().saturating_sub(release.at) > MAX_TIME;
     !is_same || is_late || !is_same_call(task, release.copy)
 }
 
@@ -227,21 +230,15 @@ fn is_same_call(task: AsyncFrame, copy: &mut dyn Memory) -> bool {
         })
 }
 
-/// Returns true if an address is in an image's code, or in no image that is known.
-fn is_code(images: &Images, address: u64) -> bool {
-    let image = images.find(address).and_then(|index| images.get(index));
-    image.is_none_or(|image| image.is_code(address))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::capture::memory::StackCopy;
     use crate::capture::tests::bytes_of;
 
-    const MARKED: u64 = 1 << 60 | 0x1000;
+    const EXTENDED_FP: u64 = 1 << 60 | 0x1000;
 
-    fn frames(tasks: &FoundTasks) -> Vec<u32> {
+    fn frames(tasks: &FoundChains) -> Vec<u32> {
         tasks
             .chains()
             .chains
@@ -250,12 +247,12 @@ mod tests {
             .collect()
     }
 
-    fn ends(tasks: &FoundTasks) -> Vec<(u32, AsyncEnd)> {
+    fn ends(tasks: &FoundChains) -> Vec<(u32, AsyncEnd)> {
         let chains = tasks.chains().chains.iter();
         chains.map(|chain| (chain.count, chain.end)).collect()
     }
 
-    /// The frame whose marked frame pointer is the last of these words.
+    /// The frame whose extended frame pointer is the last of these words.
     fn saved(stack: &[u64]) -> AsyncFrame {
         let slot = stack.as_ptr() as u64 + 8 * (stack.len() as u64 - 1);
         AsyncFrame::Saved {
@@ -272,7 +269,7 @@ mod tests {
     #[test]
     fn chains_belong_to_the_frames_that_are_kept() {
         let images = Images::new(vec![]);
-        let mut all = FoundTasks::new();
+        let mut all = FoundChains::new();
         for index in [1, 5, 9] {
             all.add(index, AsyncFrame::Unknown);
         }
@@ -289,11 +286,11 @@ mod tests {
     fn contexts_of_this_process_are_read_in_place() {
         let last = [0u64, 0x6000];
         let first = [last.as_ptr() as u64, 0x5000];
-        let stack = [7, first.as_ptr() as u64, MARKED];
-        let mut tasks = FoundTasks::new();
+        let stack = [7, first.as_ptr() as u64, EXTENDED_FP];
+        let mut tasks = FoundChains::new();
         tasks.add(0, AsyncFrame::InRegister);
         tasks.add(2, saved(&stack));
-        tasks.add(3, saved(&[7, 64, MARKED]));
+        tasks.add(3, saved(&[7, 64, EXTENDED_FP]));
         tasks.add(4, AsyncFrame::Unknown);
         let mut registers = registers();
         registers.set(REGISTER, last.as_ptr() as u64);
@@ -310,16 +307,16 @@ mod tests {
     fn a_chain_whose_stack_or_context_is_another_one_meanwhile_has_changed() {
         let last = [0u64, 0x6000];
         let context = [last.as_ptr() as u64, 0x5000];
-        let mut stack = [7, context.as_ptr() as u64, MARKED];
+        let mut stack = [7, context.as_ptr() as u64, EXTENDED_FP];
         let images = Images::new(vec![]);
         let task = saved(&stack);
         let end = |stack: &[u64; 3], copied: &[u64; 3], at: u64| {
             let bytes = bytes_of(copied);
             let mut copy = StackCopy::new(stack.as_ptr() as u64, &bytes);
-            let mut tasks = FoundTasks::new();
+            let mut tasks = FoundChains::new();
             tasks.add(1, task);
             let copy = &mut copy;
-            tasks.read(&registers(), &images, Some(Release { at, copy }));
+            tasks.read(&registers(), &images, Some(ReleasedThread { at, copy }));
             ends(&tasks)[0]
         };
         let copied = stack;
@@ -333,7 +330,7 @@ mod tests {
             }
         }
         // Read so late that anything may have happened.
-        let (count, end) = end(&stack, &copied, now() - 2 * TIME);
+        let (count, end) = end(&stack, &copied, now() - 2 * MAX_TIME);
         assert_eq!((count, end), (0, AsyncEnd::Changed));
     }
 }

@@ -9,10 +9,10 @@ mod chains;
 mod follow;
 
 use super::registers::Arch;
-pub(crate) use chains::{FoundTasks, Release};
+pub(crate) use chains::{FoundChains, ReleasedThread};
 
 /// The bit that an async function sets in the frame pointer that it saves.
-pub(crate) const MARK: u64 = 1 << 60;
+pub(crate) const EXTENDED_BIT: u64 = 1 << 60;
 
 /// The lowest bit that no address has.
 const ADDRESS_BITS: u32 = 48;
@@ -22,7 +22,7 @@ const ADDRESS_BITS: u32 = 48;
 pub(crate) enum AsyncFrame {
     /// The context was saved below the frame pointer.
     Saved {
-        /// Address of the marked frame pointer. The context is in the word below.
+        /// Address of the extended frame pointer. The context is in the word below.
         slot: u64,
         context: u64,
         /// The stack pointer at the call that the function has made; `slot` where it was stopped itself.
@@ -34,21 +34,17 @@ pub(crate) enum AsyncFrame {
     Unknown,
 }
 
-/// Returns the frame pointer without the mark, if the mark is all that it has above the bits of an address.
+/// Returns the frame pointer without the bit of an extended frame, if that is all that it has above the bits of an address.
 #[inline(always)]
-pub(crate) fn without_mark(fp: u64) -> Option<u64> {
-    (fp >> ADDRESS_BITS == MARK >> ADDRESS_BITS).then_some(fp & !MARK)
+pub(crate) fn plain_fp(fp: u64) -> Option<u64> {
+    (fp >> ADDRESS_BITS == EXTENDED_BIT >> ADDRESS_BITS).then_some(fp & !EXTENDED_BIT)
 }
 
 /// The bits of an address of this machine.
 const ADDRESS: u64 = Arch::NATIVE.address_mask();
 
 /// Index of the register in which a function of this machine is given its context: `r14`, `x22`.
-pub(crate) const REGISTER: usize = if cfg!(target_arch = "aarch64") {
-    22
-} else {
-    14
-};
+pub(crate) const REGISTER: usize = Arch::NATIVE.select(14, 22);
 
 /// Returns true if a word, without pointer authentication's bits, may be the address of a context.
 pub(crate) fn is_context(word: u64) -> bool {

@@ -9,44 +9,44 @@
 //! Source: `hasSwiftAsyncContext` in LLVM's X86FrameLowering.cpp and AArch64FrameLowering.cpp.
 
 use super::{Unwinder, Walk};
-use crate::capture::flow::{AsyncMark, Code, RuleConfidence};
+use crate::capture::flow::{Code, ExtendedFrame, RuleConfidence};
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::rule::{Base, RuleSource, RuleWord};
 use crate::capture::tasks::{self, AsyncFrame};
 
 /// Most bytes between a stack pointer and the frame pointer of a caller.
-const STACK: u64 = 64 << 20;
+const MAX_STACK: u64 = 64 << 20;
 
 /// The frame that is left.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Left {
+pub(super) struct LeftFrame {
     pub(super) sp: u64,
     pub(super) fp: u64,
-    pub(super) exact: bool,
-    /// See [`RuleWord::has_set_mark`].
-    pub(super) has_set_mark: bool,
+    pub(super) at_pc: bool,
 }
 
 impl Walk<'_, dyn Memory + '_> {
-    /// Takes the mark off the frame pointer with which a frame has been left.
+    /// Clears the bit in the frame pointer with which a frame has been left.
     #[cold]
     #[inline(never)]
-    pub(super) fn take_off_mark(&mut self, left: Left) {
-        let marked = self.state.fp;
-        let Some(fp) = tasks::without_mark(marked).filter(|_| !self.state.exact) else {
+    pub(super) fn clear_extended_bit(&mut self, left: LeftFrame) {
+        let extended = self.state.fp;
+        let Some(fp) = tasks::plain_fp(extended).filter(|_| !self.state.at_pc) else {
             return;
         };
-        if fp % 8 != 0 || fp.wrapping_sub(left.sp) > STACK {
+        if fp % 8 != 0 || fp.wrapping_sub(left.sp) > MAX_STACK {
             return;
         }
         let found = match self.saved_at(left) {
-            _ if left.exact && left.fp == marked && left.has_set_mark => AsyncFrame::InRegister,
+            _ if left.at_pc && left.fp == extended && self.here.word.sets_extended_bit() => {
+                AsyncFrame::InRegister
+            }
             // The code has loaded it, and perhaps cleared the bit.
-            _ if left.exact && (left.fp == marked || left.fp == fp) => AsyncFrame::Unknown,
+            _ if left.at_pc && (left.fp == extended || left.fp == fp) => AsyncFrame::Unknown,
             Some(slot) => match self.context_below(slot) {
                 Some(context) => {
-                    let sp = if left.exact { slot } else { left.sp };
+                    let sp = if left.at_pc { slot } else { left.sp };
                     AsyncFrame::Saved { slot, context, sp }
                 }
                 None => return,
@@ -58,11 +58,11 @@ impl Walk<'_, dyn Memory + '_> {
     }
 
     /// The place at which the frame that was left had saved the frame pointer that the state has now.
-    fn saved_at(&mut self, left: Left) -> Option<u64> {
-        let (marked, cfa) = (self.state.fp, self.state.sp);
+    fn saved_at(&mut self, left: LeftFrame) -> Option<u64> {
+        let (extended, cfa) = (self.state.fp, self.state.sp);
         let mut places = [left.fp, cfa.wrapping_sub(16)].into_iter();
         let memory = &mut self.memory;
-        places.find(|place| *place < cfa && memory.read(*place) == Ok(marked))
+        places.find(|place| *place < cfa && memory.read(*place) == Ok(extended))
     }
 
     /// The word below the saved frame pointer, if that is a context, or 0 for none.
@@ -72,15 +72,15 @@ impl Walk<'_, dyn Memory + '_> {
         is_context.then_some(context)
     }
 
-    /// The rule at an instruction where the frame pointer has the mark, or the record that it points to, by the function's
+    /// The rule at an instruction where the frame pointer has the bit, or the record that it points to, by the function's
     /// own instructions: in prologues and epilogues of ELF images rows count from the frame pointer though that is the
     /// caller's again, or from the stack pointer as it was one push before.
-    pub(super) fn rule_at_mark(&mut self, image: &LoadedImage, found: RuleWord) -> RuleWord {
-        let is_marked = |fp| tasks::without_mark(fp).is_some();
-        let in_register = is_marked(self.state.fp);
+    pub(super) fn rule_of_extended(&mut self, image: &LoadedImage, found: RuleWord) -> RuleWord {
+        let is_extended = |fp| tasks::plain_fp(fp).is_some();
+        let in_register = is_extended(self.state.fp);
         let by_sp = matches!(found.frame_rule(), Some(frame) if frame.base == Base::Sp);
-        let is_near = self.state.exact
-            && (in_register || by_sp && self.memory.read(self.state.fp).is_ok_and(is_marked));
+        let is_near = self.state.at_pc
+            && (in_register || by_sp && self.memory.read(self.state.fp).is_ok_and(is_extended));
         if !is_near {
             return found;
         }
@@ -101,10 +101,10 @@ impl Walk<'_, dyn Memory + '_> {
         let body = found.frame_rule().map(|_| found.rule());
         let followed = code.and_then(|code| follower.rule(code, svma, false, body, true));
         match followed {
-            Some((rule, RuleConfidence::Followed(AsyncMark::Set))) => {
-                RuleWord::new(rule, RuleSource::Instructions).with_mark()
+            Some((rule, RuleConfidence::Followed(ExtendedFrame::Set))) => {
+                RuleWord::new(rule, RuleSource::Instructions).with_extended_bit()
             }
-            Some((rule, RuleConfidence::Followed(AsyncMark::Saved))) => {
+            Some((rule, RuleConfidence::Followed(ExtendedFrame::Saved))) => {
                 RuleWord::new(rule, RuleSource::Instructions)
             }
             Some((rule, RuleConfidence::FromBody(_))) if in_register => {

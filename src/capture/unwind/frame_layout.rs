@@ -1,7 +1,7 @@
 //! The stack layout of an x86_64 function as its instructions show it, where unwind information does not.
 //!
-//! It answers three questions: is an address behind a call, as return addresses are; the depth of a function in its frame,
-//! by its instructions since its beginning; and its beginning, by the call that leads there.
+//! It answers three questions: does an address follow a call, as return addresses do; how far is the stack pointer below the
+//! CFA, by the instructions since the function's start; and where is that start, by the call that leads there.
 
 use std::ops::Range;
 
@@ -13,18 +13,18 @@ use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
 
 /// Most bytes that are examined from a function's beginning, and instructions until its first call.
-const BEFORE: u64 = 1 << 15;
-const BEHIND: usize = 512;
+const MAX_BYTES: u64 = 1 << 15;
+const MAX_TO_CALL: usize = 512;
 
 /// Most beginnings of a function that are tried.
-const BEGINNINGS: u64 = 64;
+const MAX_STARTS: u64 = 64;
 
 /// Most instructions that one walk may examine, so that no stack can make it long.
-pub(super) const BUDGET: u32 = 1 << 18;
+pub(super) const MAX_INSTRUCTIONS: u32 = 1 << 18;
 
 /// A function that stands at `pc` (avma), which a call returns to if it is `behind_call`.
 #[derive(Clone, Copy)]
-pub(super) struct StopPlace<'i> {
+pub(super) struct FramePlace<'i> {
     pub(super) images: &'i Images,
     pub(super) image: &'i LoadedImage,
     pub(super) pc: u64,
@@ -33,9 +33,9 @@ pub(super) struct StopPlace<'i> {
 }
 
 /// Returns true if an address is in known code and, if its instructions are known, behind a call.
-pub(super) fn is_behind_call(images: &Images, arch: Arch, address: u64) -> bool {
+pub(super) fn follows_call(images: &Images, arch: Arch, address: u64) -> bool {
     let before = address.wrapping_sub(1);
-    let Some(image) = images.find(before).and_then(|index| images.get(index)) else {
+    let Some(image) = images.at(before) else {
         return false;
     };
     image.is_code(before)
@@ -62,7 +62,7 @@ fn call_before(image: &LoadedImage, arch: Arch, address: u64) -> Option<Option<u
 /// Returns the target of the direct x86_64 call that ends at an address.
 fn called_before(images: &Images, address: u64) -> Option<u64> {
     let call = address.checked_sub(5)?;
-    let image = images.get(images.find(call)?)?;
+    let image = images.at(call)?;
     image
         .is_code(call)
         .then(|| call_before(image, Arch::X86_64, address))??
@@ -71,7 +71,7 @@ fn called_before(images: &Images, address: u64) -> Option<u64> {
 /// The CFA of a function (avma) that was entered by a call to its start, from its stack pointer; checked by what then is
 /// its return address, where it is not `known`. With it true if no other way to this place can have left another one.
 pub(super) fn cfa_at(
-    place: StopPlace<'_>,
+    place: FramePlace<'_>,
     function: Range<u64>,
     known: Option<u64>,
     follower: &mut Follower,
@@ -84,29 +84,29 @@ pub(super) fn cfa_at(
         return Some((cfa, false));
     }
     let return_address = memory.read(cfa.checked_sub(8)?).ok()?;
-    if !is_behind_call(place.images, Arch::X86_64, return_address) {
+    if !follows_call(place.images, Arch::X86_64, return_address) {
         return None;
     }
     let length = function.end.saturating_sub(function.start);
     let whole =
-        (length < BEFORE).then(|| place.image.instructions(function.start, length as usize));
+        (length < MAX_BYTES).then(|| place.image.instructions(function.start, length as usize));
     let is_only = |code| moves_by_numbers(Code::of(Arch::X86_64, function.start, code));
     Some((cfa, depth.followed && whole.flatten().is_some_and(is_only)))
 }
 
 /// The CFA of a function of which neither the beginning nor a return is known, as `abort` of a C library that was built
-/// without unwind information. It is that of the beginning before `pc` to which the call leads that is then returned
-/// to; or, where calls to it are indirect, the one that all beginnings agree on. With it the return address, and the
+/// without unwind information. Aligned starts before `pc` are tried: the CFA is right where the call before its return address
+/// leads to that start; or, where calls to it are indirect, where all starts agree. With it the return address, and the
 /// caller's frame pointer where that was saved.
 pub(super) fn cfa_by_call(
-    place: StopPlace<'_>,
+    place: FramePlace<'_>,
     follower: &mut Follower,
     memory: &mut dyn Memory,
     budget: &mut u32,
 ) -> Option<(u64, u64, Option<u64>)> {
     let mut indirect: Option<(u64, u64, Option<u64>)> = None;
     let mut is_one = true;
-    for back in 0..BEGINNINGS {
+    for back in 0..MAX_STARTS {
         // Compilers align functions; others are not found.
         let Some(start) = (place.pc & !15).checked_sub(back.saturating_mul(16)) else {
             break;
@@ -124,7 +124,7 @@ pub(super) fn cfa_by_call(
         };
         match called_before(place.images, return_address) {
             Some(called) if called == start => return Some((cfa, return_address, fp)),
-            None if is_behind_call(place.images, Arch::X86_64, return_address) => {
+            None if follows_call(place.images, Arch::X86_64, return_address) => {
                 is_one &= indirect.is_none_or(|(known, ..)| known == cfa);
                 let fp = fp.filter(|_| indirect.is_none_or(|(.., known)| known == fp));
                 indirect = Some((cfa, return_address, fp));
@@ -136,7 +136,7 @@ pub(super) fn cfa_by_call(
 }
 
 fn depth_at(
-    place: StopPlace<'_>,
+    place: FramePlace<'_>,
     start: u64,
     follower: &mut Follower,
     budget: &mut u32,
@@ -144,7 +144,7 @@ fn depth_at(
     let length = place
         .pc
         .checked_sub(start)
-        .filter(|length| *length < BEFORE)?;
+        .filter(|length| *length < MAX_BYTES)?;
     let bytes = place
         .image
         .instructions(start, (length as usize).saturating_add(LONGEST))?;
@@ -160,9 +160,9 @@ pub(super) fn instruction(image: &LoadedImage, at: u64, budget: &mut u32) -> Opt
 }
 
 /// Returns the return address of the first call of a function that begins at `start`.
-pub(super) fn first_call(image: &LoadedImage, start: u64, budget: &mut u32) -> Option<u64> {
+pub(super) fn after_first_call(image: &LoadedImage, start: u64, budget: &mut u32) -> Option<u64> {
     let mut at = start;
-    for _ in 0..BEHIND {
+    for _ in 0..MAX_TO_CALL {
         let i = instruction(image, at, budget)?;
         at = at.checked_add(i.length)?;
         match i.next {
@@ -194,8 +194,8 @@ mod tests {
         Images::new(vec![image(Arch::X86_64, BASE, 0, text)])
     }
 
-    fn place(images: &Images, pc: u64, sp: u64) -> StopPlace<'_> {
-        StopPlace {
+    fn place(images: &Images, pc: u64, sp: u64) -> FramePlace<'_> {
+        FramePlace {
             images,
             image: images.get(0).unwrap(),
             pc,
@@ -207,7 +207,7 @@ mod tests {
     const RETURN: u64 = BASE + 0x85;
 
     fn found(images: &Images, at: &Registers, memory: &mut StackCopy<'_>) -> Option<Return> {
-        match to_return(images, (at, !0), memory, &mut { BUDGET }) {
+        match to_return(images, (at, !0), memory, &mut { MAX_INSTRUCTIONS }) {
             LookAhead::Returns(found) => Some(found),
             _ => None,
         }
@@ -251,7 +251,7 @@ mod tests {
                 "{pc:#x}"
             );
             assert_eq!(found.known >> Arch::X86_64.fp() & 1, 1, "{pc:#x}");
-            let budget = &mut { BUDGET };
+            let budget = &mut { MAX_INSTRUCTIONS };
             let function = BASE + 0x100..BASE + 0x100 + frame().len() as u64;
             let found = cfa_at(place, function, None, &mut follower, &mut memory, budget);
             assert_eq!(found, Some((cfa, true)), "{pc:#x}");
@@ -293,7 +293,7 @@ mod tests {
             let found = found(&images, &registers, &mut memory);
             assert!(found.is_none(), "{code:x?}");
             let place = place(&images, BASE + 0x104, STACK);
-            let (mut follower, budget) = (Follower::new(), &mut { BUDGET });
+            let (mut follower, budget) = (Follower::new(), &mut { MAX_INSTRUCTIONS });
             let function = BASE + 0x100..BASE + 0x100 + code.len() as u64;
             let found = cfa_at(place, function, None, &mut follower, &mut memory, budget);
             assert_eq!(found, None, "{code:x?}");
@@ -307,7 +307,7 @@ mod tests {
         let mut follower = Follower::new();
         let mut found = |pc: u64, sp: u64, memory: &mut StackCopy<'_>| {
             let place = place(&images, BASE + pc, sp);
-            cfa_by_call(place, &mut follower, memory, &mut { BUDGET })
+            cfa_by_call(place, &mut follower, memory, &mut { MAX_INSTRUCTIONS })
         };
         let bytes = bytes_of(&[0, RETURN, 0, RETURN + 1, 0, 0, 0, 0, 0, RETURN, 0]);
         let mut memory = StackCopy::new(STACK, &bytes);

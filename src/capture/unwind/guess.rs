@@ -1,6 +1,6 @@
 //! Leaving code that has no unwind information.
 
-use super::frame_layout::{StopPlace, cfa_by_call, is_behind_call};
+use super::frame_layout::{FramePlace, cfa_by_call, follows_call};
 use super::look_ahead::{LookAhead, to_return};
 use super::{Walk, end_of};
 use crate::capture::cfi;
@@ -10,7 +10,7 @@ use crate::report::model::{Found, WalkEnd};
 
 /// What the code ahead has made of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ByCode {
+pub(super) enum CodeOutcome {
     /// The frame is left.
     Left,
     /// The walk stays, and the frame pointer is not this frame's.
@@ -22,36 +22,35 @@ impl Walk<'_, dyn Memory + '_> {
     /// Without unwind information: the return address where the code ahead will find it, or where
     /// a call has just put it, or else a frame record; whichever leads behind a call in known code.
     #[cold]
-    pub(super) fn leave_by_guess(&mut self, image: Option<u32>) -> Result<(), WalkEnd> {
+    pub(super) fn leave_by_guess(&mut self) -> Result<(), WalkEnd> {
         let arch = self.arch;
         let (sp, fp) = (self.state.sp, self.state.fp);
-        if self.is_signal_trampoline(image) {
+        if self.is_signal_trampoline() {
             return self.leave_by_signal_frame();
         }
-        if self.arch == Arch::X86_64 && !self.state.exact && self.begins_without_caller() {
+        if self.arch == Arch::X86_64 && !self.state.at_pc && self.begins_without_caller() {
             return Err(WalkEnd::Root);
         }
         let by_code = self.leave_by_code()?;
-        if by_code == ByCode::Left || self.leave_by_call(image)? {
+        if by_code == CodeOutcome::Left || self.leave_by_call()? {
             return Ok(());
         }
-        if self.state.exact && (arch == Arch::X86_64 || self.knows(arch.return_address())) {
+        if self.state.at_pc && (arch == Arch::X86_64 || self.is_known(arch.return_address())) {
             let (target, new_sp) = match arch {
                 Arch::X86_64 => (self.memory.read(sp).ok(), sp.wrapping_add(8)),
                 Arch::Arm64 => (Some(self.images.strip(self.state.registers.lr())), sp),
             };
-            if let Some(target) = target.filter(|target| is_behind_call(self.images, arch, *target))
-            {
-                self.arrive(target, new_sp, Found::LinkRegister)?;
+            if let Some(target) = target.filter(|target| follows_call(self.images, arch, *target)) {
+                self.set_caller(target, new_sp, Found::LeafReturnAddress)?;
                 self.state.known &= cfi_preserved(arch);
                 return Ok(());
             }
         }
-        if !self.knows(arch.fp()) {
-            return self.lack();
+        if !self.is_known(arch.fp()) {
+            return self.end_unknown();
         }
         // It would be the frame pointer of a caller, which would be skipped.
-        if by_code == ByCode::StackSwitch {
+        if by_code == CodeOutcome::StackSwitch {
             return Err(WalkEnd::NoUnwindInfo);
         }
         let aligned = fp != 0 && fp % 8 == 0 && fp >= sp;
@@ -61,81 +60,78 @@ impl Walk<'_, dyn Memory + '_> {
         let target = self.memory.read(fp.wrapping_add(8)).map_err(end_of)?;
         let target = self.images.strip(target);
         let new_fp = self.memory.read(fp).map_err(end_of)?;
-        if !is_behind_call(self.images, arch, target) {
+        if !follows_call(self.images, arch, target) {
             return Err(WalkEnd::NoUnwindInfo);
         }
-        self.arrive(target, fp.wrapping_add(16), Found::FramePointer)?;
+        self.set_caller(target, fp.wrapping_add(16), Found::FramePointer)?;
         self.state.fp = new_fp;
-        self.state.known = self.three();
+        self.state.known = self.pc_sp_fp();
         Ok(())
     }
 
     /// x86_64: to where the code ahead will return, if that leads behind a call in known code, or to where a function
     /// begins: a context that begins is entered by a return.
-    pub(super) fn leave_by_code(&mut self) -> Result<ByCode, WalkEnd> {
+    pub(super) fn leave_by_code(&mut self) -> Result<CodeOutcome, WalkEnd> {
         if self.arch != Arch::X86_64 {
-            return Ok(ByCode::Stays);
+            return Ok(CodeOutcome::Stays);
         }
-        let before = (&self.state.all(), self.state.known | self.three());
+        let before = (&self.state.all(), self.state.known | self.pc_sp_fp());
         let found = match to_return(self.images, before, &mut self.memory, &mut self.budget) {
             LookAhead::Returns(found) => found,
-            LookAhead::StackSwitch => return Ok(ByCode::StackSwitch),
-            LookAhead::Unknown => return Ok(ByCode::Stays),
+            LookAhead::StackSwitch => return Ok(CodeOutcome::StackSwitch),
+            LookAhead::Unknown => return Ok(CodeOutcome::Stays),
         };
         let Some(target) = found.target else {
-            return Ok(ByCode::Stays);
+            return Ok(CodeOutcome::Stays);
         };
         let sp = found.slot.wrapping_add(8);
-        let returns = is_behind_call(self.images, self.arch, target);
-        let enters = !returns && self.state.exact && self.is_entry(target);
+        let returns = follows_call(self.images, self.arch, target);
+        let enters = !returns && self.state.at_pc && self.is_entry(target);
         if !(returns || enters) || self.check_advance(sp, false).is_err() {
-            return Ok(ByCode::Stays);
+            return Ok(CodeOutcome::Stays);
         }
         // Helpers of assembly are called with registers that calls do not preserve.
-        let known = if self.state.exact {
+        let known = if self.state.at_pc {
             found.known
         } else {
             found.known & cfi_preserved(self.arch)
         };
         self.state.set_all(found.registers);
-        self.arrive(target, sp, Found::LinkRegister)?;
+        self.set_caller(target, sp, Found::LeafReturnAddress)?;
         self.state.known = known;
         if enters {
             self.state.found = Found::Context;
-            self.state.exact = true;
+            self.state.at_pc = true;
         }
-        Ok(ByCode::Left)
+        Ok(CodeOutcome::Left)
     }
 
     /// Returns true if a function begins at the return address, which no call has put there: a context that was made
     /// begins so, as glibc's does with `__start_context`.
     fn begins_without_caller(&mut self) -> bool {
         let pc = self.state.pc;
-        !is_behind_call(self.images, self.arch, pc) && self.is_entry(pc)
+        !follows_call(self.images, self.arch, pc) && self.is_entry(pc)
     }
 
     /// Returns true if a function with call frame information begins at an address.
     fn is_entry(&mut self, address: u64) -> bool {
-        let image = self.images.find(address);
-        let image = image.and_then(|index| self.images.get(index));
         let context = &mut self.unwinder.context;
-        image.is_some_and(|image| {
+        self.images.at(address).is_some_and(|image| {
             let cfi = image.cfi.as_ref();
             cfi.is_some_and(|cfi| cfi.is_entry(image.svma(address), context))
         })
     }
 
     /// x86_64: to where the call has come from that leads to a beginning before here; whether there is one.
-    fn leave_by_call(&mut self, image: Option<u32>) -> Result<bool, WalkEnd> {
-        let image = image.and_then(|index| self.images.get(index));
-        let (Some(image), Arch::X86_64) = (image, self.arch) else {
+    fn leave_by_call(&mut self) -> Result<bool, WalkEnd> {
+        let (Some(image), Arch::X86_64) = (self.image(), self.arch) else {
             return Ok(false);
         };
-        let place = StopPlace {
+        let place = FramePlace {
             images: self.images,
             image,
             pc: self.state.pc,
-            behind_call: !self.state.exact,
+            behind_call: !self.state.at_pc,
             sp: self.state.sp,
         };
         let (memory, budget) = (&mut self.memory, &mut self.budget);
@@ -144,7 +140,7 @@ impl Walk<'_, dyn Memory + '_> {
             return Ok(false);
         };
         self.check_advance(cfa, false)?;
-        self.arrive(target, cfa, Found::LinkRegister)?;
+        self.set_caller(target, cfa, Found::LeafReturnAddress)?;
         // The registers that the function has saved are not known. Its apparent frame pointer leads further, but not
         // for certain: the beginning may be another function's.
         self.state.known = 1 << self.arch.sp() | 1 << self.arch.pc();
@@ -203,22 +199,28 @@ mod tests {
         let (frames, end) = walk(&[3, caller, 0]);
         assert_eq!(
             frames,
-            [(pc, Found::Context), (caller, Found::LinkRegister)]
+            [(pc, Found::Context), (caller, Found::LeafReturnAddress)]
         );
         assert_eq!(end, Some(WalkEnd::NoUnwindInfo));
         // Nowhere at all: what the information gives is kept, as a guess.
         let (frames, _) = walk(&[3, 5, 0]);
-        assert_eq!(frames, [(pc, Found::Context), (3, Found::LinkRegister)]);
+        assert_eq!(
+            frames,
+            [(pc, Found::Context), (3, Found::LeafReturnAddress)]
+        );
         // A frame further out.
         let (frames, _) = walk_from(caller, 0, &[caller, 5, 0]);
         let found: Vec<_> = frames.iter().map(|frame| frame.1).collect();
         let certain = (Found::Context, Found::UnwindInfo);
-        assert_eq!(found, [certain.0, certain.1, Found::LinkRegister]);
+        assert_eq!(found, [certain.0, certain.1, Found::LeafReturnAddress]);
         // In an image, but among its data.
         static DATA: [u64; 2] = [7, 8];
         let data = &raw const DATA as u64 + 8;
         let (frames, _) = walk(&[data, 5, 0]);
-        assert_eq!(frames, [(pc, Found::Context), (data, Found::LinkRegister)]);
+        assert_eq!(
+            frames,
+            [(pc, Found::Context), (data, Found::LeafReturnAddress)]
+        );
     }
 
     #[test]
@@ -240,7 +242,7 @@ mod tests {
             (frames.collect::<Vec<_>>(), walk.end())
         };
         let (first, outer) = (0x5000_0109, 0x5000_010a);
-        let guess = (first, Found::LinkRegister);
+        let guess = (first, Found::LeafReturnAddress);
         // A pushed word is the caller's, if the function begins there.
         let pushes = x86_64("push %rbx; push %rbp; mov $2,%ebp; jmp .");
         let words = [0x1018, 7, first, 0, outer];

@@ -52,7 +52,7 @@ fn return_ahead(
     budget: &mut u32,
 ) -> Option<LookAhead> {
     let mut at = registers.pc();
-    let image = images.get(images.find(at)?)?;
+    let image = images.at(at)?;
     let mut machine = Machine::new(registers, known, memory);
     let sp = Arch::X86_64.sp();
     for _ in 0..TO_RETURN {

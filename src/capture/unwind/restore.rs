@@ -9,14 +9,14 @@
 //! Source: `struct _Unwind_Context`, `uw_init_context` and `uw_install_context` of GCC's
 //! libgcc/unwind-dw2.c.
 
-use super::frame_layout::{first_call, is_behind_call};
+use super::frame_layout::{after_first_call, follows_call};
 use crate::capture::images::Images;
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::registers::Arch;
 
 /// Most bytes of locals that are searched.
-const LOCALS: u64 = 4096;
+const MAX_LOCALS: u64 = 4096;
 
 /// The frame of such a function.
 pub(super) struct RestoringFrame {
@@ -41,7 +41,7 @@ pub(super) enum ReturnSlot {
 }
 
 /// Classifies the return address slot of an x86_64 frame, whose value is `stored`.
-pub(super) fn slot(
+pub(super) fn return_slot(
     (images, image): (&Images, &LoadedImage),
     frame: &RestoringFrame,
     stored: u64,
@@ -50,7 +50,7 @@ pub(super) fn slot(
 ) -> ReturnSlot {
     let first = frame
         .start
-        .and_then(|start| first_call(image, start, budget));
+        .and_then(|start| after_first_call(image, start, budget));
     if first.is_some_and(|behind| frame.at < behind) {
         // The context is not yet made.
         return ReturnSlot::Own;
@@ -61,7 +61,7 @@ pub(super) fn slot(
     let mut before = [None; 2];
     for slot in (frame.sp..frame.cfa.saturating_sub(24))
         .step_by(8)
-        .take((LOCALS / 8) as usize)
+        .take((MAX_LOCALS / 8) as usize)
     {
         let Some(rest) = budget.checked_sub(1) else {
             return ReturnSlot::Unknown;
@@ -74,7 +74,7 @@ pub(super) fn slot(
             let goes_on = memory.read(slot.wrapping_add(8)).ok();
             if cfa == frame.cfa {
                 // The context of a catching caller goes on at a landing pad, to which no call returns.
-                match goes_on.filter(|at| is_behind_call(images, Arch::X86_64, *at)) {
+                match goes_on.filter(|at| follows_call(images, Arch::X86_64, *at)) {
                     Some(other) if own.is_some_and(|own| own != other) => {
                         return ReturnSlot::Unknown;
                     }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::capture::memory::StackCopy;
     use crate::capture::tests::{bytes_of, image};
-    use crate::capture::unwind::frame_layout::BUDGET;
+    use crate::capture::unwind::frame_layout::MAX_INSTRUCTIONS;
 
     const SP: u64 = 0x7000;
     const CFA: u64 = SP + 8 * 64;
@@ -143,12 +143,12 @@ mod tests {
             at,
         };
         let images = images();
-        slot(
+        return_slot(
             (&images, images.get(0).unwrap()),
             &frame,
             stored,
             &mut StackCopy::new(SP, &bytes),
-            &mut { BUDGET },
+            &mut { MAX_INSTRUCTIONS },
         )
     }
 

@@ -3,6 +3,7 @@
 
 use super::{Walk, end_of};
 use crate::capture::flow;
+use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
 use crate::capture::registers::{Arch, Registers};
 use crate::report::model::{Found, WalkEnd};
@@ -11,11 +12,8 @@ impl Walk<'_, dyn Memory + '_> {
     /// Leaves a signal handler to the code that the signal interrupted. Darwin's kernel saved its registers if the
     /// image is Mach-O, else Linux's did.
     #[cold]
-    pub(super) fn leave_handler(&mut self, image: Option<u32>) -> Result<(), WalkEnd> {
-        let is_mach_o = image
-            .and_then(|index| self.images.get(index))
-            .is_some_and(|image| image.is_mach_o());
-        if is_mach_o {
+    pub(super) fn leave_handler(&mut self) -> Result<(), WalkEnd> {
+        if self.image().is_some_and(LoadedImage::is_mach_o) {
             self.leave_by_mach_context()
         } else {
             self.leave_by_signal_frame()
@@ -31,23 +29,8 @@ impl Walk<'_, dyn Memory + '_> {
     pub(super) fn leave_by_signal_frame(&mut self) -> Result<(), WalkEnd> {
         /// DWARF's numbers of the registers, in the kernel's order.
         const NUMBERS: [usize; 17] = [8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16];
-        let arch = self.arch;
-        let sp = self.state.sp;
-        let mut registers = Registers::new(arch);
-        let mut read = |offset: u64| self.memory.read(sp.wrapping_add(offset)).map_err(end_of);
-        match arch {
-            Arch::X86_64 => {
-                for (number, at) in NUMBERS.into_iter().zip((40u64..).step_by(8)) {
-                    registers.set(number, read(at)?);
-                }
-            }
-            Arch::Arm64 => {
-                for (number, at) in (0..33).zip((312u64..).step_by(8)) {
-                    registers.set(number, read(at)?);
-                }
-            }
-        }
-        self.resume(registers)
+        let at = self.arch.select(40, 312) as u64;
+        self.resume_saved(self.state.sp.wrapping_add(at), NUMBERS)
     }
 
     /// Leaves a handler by the registers that Darwin's kernel saved on its stack.
@@ -68,40 +51,35 @@ impl Walk<'_, dyn Memory + '_> {
         const SIZES: std::ops::RangeInclusive<u64> = 512..=8192;
         /// DWARF's numbers of the registers, in the order of `x86_thread_state64_t`.
         const NUMBERS: [usize; 17] = [0, 3, 2, 1, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
-        let (arch, sp) = (self.arch, self.state.sp);
-        let memory = &mut self.memory;
-        let mut word = |at: u64| memory.read(at).map_err(end_of);
-        let mut context = None;
-        for at in (0..8 * WORDS)
-            .step_by(8)
-            .map(|bytes| sp.wrapping_add(bytes))
-        {
+        let sp = self.state.sp;
+        let mut word = |at: u64| self.memory.read(at).map_err(end_of);
+        for at in (0..WORDS).map(|index| sp.wrapping_add(index.wrapping_mul(8))) {
             // uc_link, uc_mcsize, uc_mcontext
             let mcontext = word(at.wrapping_add(48))?;
             if (56..DISTANCE).contains(&mcontext.wrapping_sub(at))
                 && SIZES.contains(&word(at.wrapping_add(40))?)
                 && word(at.wrapping_add(32))? == 0
             {
-                context = Some(mcontext.wrapping_add(16));
-                break;
+                return self.resume_saved(mcontext.wrapping_add(16), NUMBERS);
             }
         }
-        let thread_state = context.ok_or(WalkEnd::NoUnwindInfo)?;
-        let mut registers = Registers::new(arch);
-        let mut read = |index: u64| word(thread_state.wrapping_add(index.wrapping_mul(8)));
-        match arch {
-            Arch::X86_64 => {
-                for (number, index) in NUMBERS.into_iter().zip(0u64..) {
-                    registers.set(number, read(index)?);
-                }
-            }
-            Arch::Arm64 => {
-                for number in 0..33usize {
-                    registers.set(number, read(number as u64)?);
-                }
-                registers.set(arch.pc(), self.images.strip(registers.pc()));
-            }
+        Err(WalkEnd::NoUnwindInfo)
+    }
+
+    /// Continues the walk with the registers that were saved at an address: of x86_64 in the order of `numbers`, of arm64
+    /// in that of DWARF.
+    fn resume_saved(&mut self, at: u64, numbers: [usize; 17]) -> Result<(), WalkEnd> {
+        let mut registers = Registers::new(self.arch);
+        let count = self.arch.select(numbers.len(), 33);
+        for (index, offset) in (0..count).zip((0u64..).step_by(8)) {
+            let value = self.memory.read(at.wrapping_add(offset)).map_err(end_of)?;
+            let number = match self.arch {
+                Arch::X86_64 => numbers.get(index).copied().unwrap_or(index),
+                Arch::Arm64 => index,
+            };
+            registers.set(number, value);
         }
+        registers.set(self.arch.pc(), registers.pc() & self.pointer_mask);
         self.resume(registers)
     }
 
@@ -120,16 +98,14 @@ impl Walk<'_, dyn Memory + '_> {
         self.state.known = known;
         self.state.uncertain = 0;
         self.state.found = Found::Context;
-        self.state.exact = true;
+        self.state.at_pc = true;
     }
 
     /// Leaves the frame to the one whose registers the code at pc restores. The walk continues at the target of the
     /// jump, and ends if the target is not known.
     #[cold]
-    pub(super) fn leave_by_jump_target(&mut self, image: Option<u32>) -> Result<(), WalkEnd> {
-        let images = self.images;
-        let image = image.and_then(|index| images.get(index));
-        let image = image.ok_or(WalkEnd::NoUnwindInfo)?;
+    pub(super) fn leave_by_jump_target(&mut self) -> Result<(), WalkEnd> {
+        let image = self.image().ok_or(WalkEnd::NoUnwindInfo)?;
         let svma = image.svma(self.state.pc);
         let before = self.state.all();
         let jump_target = image.function(svma, self.arch).and_then(|code| {
@@ -138,12 +114,8 @@ impl Walk<'_, dyn Memory + '_> {
         });
         let (registers, known) = jump_target.ok_or(WalkEnd::NoUnwindInfo)?;
         let (pc, sp) = (registers.pc(), registers.sp());
-        let pc = images.strip(pc);
-        let is_code = images
-            .find(pc)
-            .and_then(|index| images.get(index))
-            .is_some_and(|image| image.is_code(pc));
-        if !is_code {
+        let pc = self.images.strip(pc);
+        if !self.images.at(pc).is_some_and(|image| image.is_code(pc)) {
             return Err(WalkEnd::NoUnwindInfo);
         }
         if sp < self.state.sp {
@@ -156,11 +128,9 @@ impl Walk<'_, dyn Memory + '_> {
 
     /// Returns true if pc is at the instructions by which a signal handler returns to the kernel: `mov $15, %rax;
     /// syscall` or `mov x8, #139; svc #0`. Finds trampolines that have no unwind information.
-    pub(super) fn is_signal_trampoline(&self, image: Option<u32>) -> bool {
+    pub(super) fn is_signal_trampoline(&self) -> bool {
         let pc = self.state.pc;
-        let code = image
-            .and_then(|index| self.images.get(index))
-            .and_then(|image| image.instructions(pc, 9));
+        let code = self.image().and_then(|image| image.instructions(pc, 9));
         match (self.arch, code) {
             (Arch::X86_64, Some(code)) => code == b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05",
             (Arch::Arm64, Some(code)) => code.starts_with(b"\x68\x11\x80\xd2\x01\x00\x00\xd4"),

@@ -17,14 +17,13 @@ impl Walk<'_, dyn Memory + '_> {
     #[cold]
     pub(super) fn leave_by_link(
         &mut self,
-        image: Option<u32>,
         register: u8,
         cfa: u16,
         fp: Option<i16>,
     ) -> Result<(), WalkEnd> {
         let bit = 1u32.checked_shl(register.into()).unwrap_or(0);
         if bit == 0 || self.links & bit != 0 || !self.has_saved_nothing() {
-            return self.leave_by_guess(image);
+            return self.leave_by_guess();
         }
         let cfa = self.state.sp.wrapping_add(u64::from(cfa) * 8);
         self.restore_fp(cfa, fp)?;
@@ -33,8 +32,8 @@ impl Walk<'_, dyn Memory + '_> {
         }
         self.links |= bit;
         let target = self.initial.get(usize::from(register));
-        self.arrive(target, cfa, Found::UnwindInfo)?;
-        self.state.known = self.three();
+        self.set_caller(target, cfa, Found::UnwindInfo)?;
+        self.state.known = self.pc_sp_fp();
         Ok(())
     }
 
@@ -49,15 +48,15 @@ impl Walk<'_, dyn Memory + '_> {
 
     /// Returns true if all frames before this one have left the registers as they were.
     fn has_saved_nothing(&self) -> bool {
-        let left = self.given.saturating_sub(1);
+        let left = self.yielded.saturating_sub(1);
         let by_link = self.links.count_ones();
         if by_link == left {
             return true;
         }
         let first = self.unwinder.cache.get(self.initial.pc());
         let first = first.and_then(|first| first.word.frame_rule());
-        let is_bare = first.is_some_and(|frame| frame.ra.is_none());
-        self.exact && is_bare && left.checked_sub(1) == Some(by_link)
+        let is_leaf = first.is_some_and(|frame| frame.ra.is_none());
+        self.at_pc && is_leaf && left.checked_sub(1) == Some(by_link)
     }
 }
 

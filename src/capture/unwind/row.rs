@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::frame_layout::{StopPlace, cfa_at};
+use super::frame_layout::{FramePlace, cfa_at};
 use super::restore::{self, RestoringFrame, ReturnSlot};
 use super::{RuleKind, Unwinder, Walk, WalkState};
-use crate::capture::cfi::{self, Cfi, Fault, FoundRow, RowOutcome};
+use crate::capture::cfi::{self, Cfi, FoundRow, RowError, RowOutcome};
 use crate::capture::flow::Follower;
 use crate::capture::loaded_image::LoadedImage;
 use crate::capture::memory::Memory;
@@ -20,7 +20,7 @@ struct RowFrame<'w> {
     function: Range<u64>,
     /// True if that is a whole function of x86_64, so that its instructions can be followed from its start.
     is_whole: bool,
-    place: StopPlace<'w>,
+    place: FramePlace<'w>,
     state: &'w WalkState,
     /// Bits of the registers that were not known from the start, for a walk that follows all.
     lacking: u64,
@@ -47,7 +47,7 @@ struct RowCaller {
 
 impl RowFrame<'_> {
     /// Evaluates the row; `None` for a frame without a caller.
-    fn caller(mut self) -> Result<Option<RowCaller>, Fault> {
+    fn caller(mut self) -> Result<Option<RowCaller>, RowError> {
         let arch = self.state.registers.arch();
         let mut caller = RowCaller {
             registers: self.state.all(),
@@ -67,7 +67,7 @@ impl RowFrame<'_> {
             RowOutcome::Root => return Ok(None),
             RowOutcome::Return(address) if is_certain => (address, Found::UnwindInfo),
             RowOutcome::Return(address) => (address, Found::FramePointer),
-            RowOutcome::Jump(address) => (address, Found::LinkRegister),
+            RowOutcome::Jump(address) => (address, Found::LeafReturnAddress),
         };
         caller.uncertain = self.row.uncertain_behind(arch, caller.uncertain);
         let of_context = self.row.is_of_context(arch);
@@ -75,13 +75,13 @@ impl RowFrame<'_> {
             || matches!(outcome, RowOutcome::Jump(_))
             || (caller.installs && self.row.changes_stack(arch));
         if changes_stack
-            && self.state.exact
+            && self.state.at_pc
             && caller.registers.sp() != self.state.sp
             && let Some((cfa, _)) = self.cfa_by_instructions()
         {
             self.stay_on_stack(cfa, &mut caller)?;
         } else if of_context {
-            caller.found = Found::LinkRegister;
+            caller.found = Found::LeafReturnAddress;
         }
         Ok(Some(caller))
     }
@@ -111,10 +111,10 @@ impl RowFrame<'_> {
 
     /// Sets the caller of a frame that is about to change to another frame's stack, but not yet there: the caller is
     /// still its own, whose CFA this is.
-    fn stay_on_stack(&mut self, cfa: u64, caller: &mut RowCaller) -> Result<(), Fault> {
+    fn stay_on_stack(&mut self, cfa: u64, caller: &mut RowCaller) -> Result<(), RowError> {
         let arch = self.state.registers.arch();
         let slot = cfa.wrapping_sub(8);
-        caller.return_address = self.memory.read(slot).map_err(Fault::Missing)?;
+        caller.return_address = self.memory.read(slot).map_err(RowError::Missing)?;
         caller.registers = self.state.all();
         caller.registers.set(arch.sp(), cfa);
         caller.known = self.state.known & cfi::preserved(arch) | 1 << arch.sp();
@@ -135,7 +135,7 @@ impl RowFrame<'_> {
 }
 
 /// Most restarts of a walk; after them every register is followed to the end.
-const MOST_AGAIN: u32 = 8;
+const MAX_RESTARTS: u32 = 8;
 
 impl Walk<'_, dyn Memory + '_> {
     /// Leaves by all of the row; `Some` where the walk ends in good order.
@@ -146,10 +146,8 @@ impl Walk<'_, dyn Memory + '_> {
     /// frame restores them from a slot of its own. Where a CFA hangs on one of them, it is counted
     /// from the stack pointer instead, by what the function's instructions have done to it.
     #[cold]
-    pub(super) fn leave_by_row(&mut self, image: Option<u32>) -> Result<Option<WalkEnd>, Fault> {
-        let images = self.images;
-        let image = image.and_then(|index| images.get(index));
-        let image = image.ok_or(Fault::Bad)?;
+    pub(super) fn leave_by_row(&mut self) -> Result<Option<WalkEnd>, RowError> {
+        let image = self.image().ok_or(RowError::Bad)?;
         let Some(mut caller) = self.row_frame(image)?.caller()? else {
             return Ok(Some(WalkEnd::Root));
         };
@@ -174,33 +172,33 @@ impl Walk<'_, dyn Memory + '_> {
         if self.rule_kind == RuleKind::Short && caller.uncertain != 0 {
             self.rule_kind = RuleKind::Uncertain;
         }
-        let arrived = self.arrive(caller.return_address, cfa, caller.found);
+        let arrived = self.set_caller(caller.return_address, cfa, caller.found);
         if caller.installs && !has_locals {
             // The stack is the other frame's: this is where in it the jump will land.
             self.state.found = Found::Context;
-            self.state.exact = true;
+            self.state.at_pc = true;
         }
         self.state.known |= 1 << self.arch.pc();
         Ok(arrived.err())
     }
 
     /// Finds the row of the frame that the walk stands at.
-    fn row_frame<'w>(&'w mut self, image: &'w LoadedImage) -> Result<RowFrame<'w>, Fault> {
+    fn row_frame<'w>(&'w mut self, image: &'w LoadedImage) -> Result<RowFrame<'w>, RowError> {
         let arch = self.arch;
-        let cfi = image.cfi.as_ref().ok_or(Fault::Bad)?;
+        let cfi = image.cfi.as_ref().ok_or(RowError::Bad)?;
         let svma = image.svma(self.state.lookup());
         let Unwinder {
             context, follower, ..
         } = &mut *self.unwinder;
         // Only a function that is entered by a call can be read from its beginning.
-        let begin = cfi.find(svma, context).ok_or(Fault::Bad)?.code.start;
+        let begin = cfi.find(svma, context).ok_or(RowError::Bad)?.code.start;
         let is_whole = arch == Arch::X86_64 && cfi.is_entry(begin, context);
-        let row = cfi.find(svma, context).ok_or(Fault::Bad)?;
+        let row = cfi.find(svma, context).ok_or(RowError::Bad)?;
         let column = arch.return_address();
         let in_register = row.row.register(gimli::Register(column as u16)).is_none();
         let lacks = self.state.known & (1 << column) == 0;
-        if arch == Arch::Arm64 && self.state.exact && in_register && lacks {
-            return Err(Fault::UnknownRegister);
+        if arch == Arch::Arm64 && self.state.at_pc && in_register && lacks {
+            return Err(RowError::UnknownRegister);
         }
         let function = image.avma(row.code.start)..image.avma(row.code.end);
         Ok(RowFrame {
@@ -208,11 +206,11 @@ impl Walk<'_, dyn Memory + '_> {
             row,
             function,
             is_whole,
-            place: StopPlace {
+            place: FramePlace {
                 images: self.images,
                 image,
                 pc: self.state.pc,
-                behind_call: !self.state.exact,
+                behind_call: !self.state.at_pc,
                 sp: self.state.sp,
             },
             state: &self.state,
@@ -240,7 +238,7 @@ impl Walk<'_, dyn Memory + '_> {
         let slot = match self.arch {
             Arch::X86_64 => {
                 let (memory, budget) = (&mut self.memory, &mut self.budget);
-                restore::slot((self.images, image), &frame, stored, memory, budget)
+                restore::return_slot((self.images, image), &frame, stored, memory, budget)
             }
             Arch::Arm64 => ReturnSlot::Unknown,
         };
@@ -249,29 +247,29 @@ impl Walk<'_, dyn Memory + '_> {
             ReturnSlot::Installed { own, called } => {
                 self.state.called = called.map(|cfa| (cfa, stored));
                 caller.return_address = own;
-                caller.found = Found::LinkRegister;
+                caller.found = Found::LeafReturnAddress;
             }
-            ReturnSlot::Unknown => caller.found = Found::LinkRegister,
+            ReturnSlot::Unknown => caller.found = Found::LeafReturnAddress,
         }
     }
 
     /// Walks again from the start with every register, past the frame that needs them.
     #[cold]
-    pub(super) fn again_in_full(&mut self) -> Result<(), WalkEnd> {
+    pub(super) fn restart_in_full(&mut self) -> Result<(), WalkEnd> {
         self.rule_kind = RuleKind::Full;
-        self.again = self.again.saturating_add(1);
-        self.state = WalkState::new(&self.initial, self.exact);
-        for left in (0..self.given).rev() {
-            self.here = self.rule_here();
-            self.behind = left;
+        self.restarts = self.restarts.saturating_add(1);
+        self.state = WalkState::new(self.initial, self.at_pc);
+        for left in (0..self.yielded).rev() {
+            self.look_up_rule();
+            self.to_replay = left;
             self.step()?;
         }
         Ok(())
     }
 
     /// Takes the short way again behind a frame that needed every register: further out they are seldom needed.
-    pub(super) fn settle(&mut self) {
-        let arrived = self.behind == 0 && (1..MOST_AGAIN).contains(&self.again);
+    pub(super) fn return_to_short_rules(&mut self) {
+        let arrived = self.to_replay == 0 && (1..MAX_RESTARTS).contains(&self.restarts);
         if self.rule_kind == RuleKind::Full && !arrived {
             return;
         }

@@ -21,13 +21,13 @@ pub(super) struct WalkState {
     pub(super) called: Option<(u64, u64)>,
     pub(super) found: Found,
     /// True if pc is an instruction about to run, rather than a return address.
-    pub(super) exact: bool,
+    pub(super) at_pc: bool,
     pub(super) switches: u32,
 }
 
 impl WalkState {
-    pub(super) fn new(registers: &Registers, exact: bool) -> WalkState {
-        let found = if exact {
+    pub(super) fn new(registers: &Registers, at_pc: bool) -> WalkState {
+        let found = if at_pc {
             Found::Context
         } else {
             Found::UnwindInfo
@@ -41,7 +41,7 @@ impl WalkState {
             uncertain: 0,
             called: None,
             found,
-            exact,
+            at_pc,
             switches: 0,
         }
     }
@@ -74,7 +74,7 @@ impl WalkState {
     /// The address that tables are searched for: that of the call, not of what follows it.
     #[inline]
     pub(super) fn lookup(&self) -> u64 {
-        if self.exact {
+        if self.at_pc {
             self.pc
         } else {
             self.pc.wrapping_sub(1)

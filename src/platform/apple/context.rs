@@ -5,7 +5,7 @@
 //!
 //! Signal-safe throughout.
 
-pub use crate::platform::registers::{REGISTERS, here};
+pub use crate::platform::registers::{REGISTERS, current_registers};
 
 /// Bits of an address that a pointer of user code has (`MACH_VM_MAX_ADDRESS` of arm64 is 2^47): what
 /// lies above is a signature (arm64e) or a tag.

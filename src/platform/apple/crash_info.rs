@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::memory;
 
 /// Most images whose section is known; those of the system are some twenty.
-const PLACES: usize = 128;
+const MAX_IMAGES: usize = 128;
 
 /// Addresses of the sections; 0 for a free place.
-static AT: [AtomicU64; PLACES] = [const { AtomicU64::new(0) }; PLACES];
+static SECTIONS: [AtomicU64; MAX_IMAGES] = [const { AtomicU64::new(0) }; MAX_IMAGES];
 /// The header of the image of each.
-static OF: [AtomicU64; PLACES] = [const { AtomicU64::new(0) }; PLACES];
+static HEADERS: [AtomicU64; MAX_IMAGES] = [const { AtomicU64::new(0) }; MAX_IMAGES];
 
 /// `struct crashreporter_annotations_t` (CrashReporterClient.h of Apple's Libc, and of Swift's
 /// runtime) is words of 64 bits: version, message, signature string, backtrace, second message, ..
@@ -23,7 +23,7 @@ const MESSAGES: [usize; 2] = [1, 4];
 const VERSIONS: std::ops::RangeInclusive<u64> = 4..=5;
 
 /// Between two messages.
-const BETWEEN: &[u8] = b"; ";
+const SEPARATOR: &[u8] = b"; ";
 
 unsafe extern "C" {
     // mach-o/getsect.h
@@ -52,7 +52,7 @@ pub(super) fn added(header: *const u8) {
         (!at.is_null() && size as usize >= 8 * WORDS).then_some(at as u64)
     });
     let Some(found) = found else { return };
-    for (at, of) in AT.iter().zip(&OF) {
+    for (at, of) in SECTIONS.iter().zip(&HEADERS) {
         let free = at.compare_exchange(0, found, Ordering::AcqRel, Ordering::Acquire);
         if free.is_ok() {
             of.store(header as u64, Ordering::Release);
@@ -63,7 +63,7 @@ pub(super) fn added(header: *const u8) {
 
 /// dyld takes an image away: its section is forgotten.
 pub(super) fn removed(header: *const u8) {
-    for (at, of) in AT.iter().zip(&OF) {
+    for (at, of) in SECTIONS.iter().zip(&HEADERS) {
         if of.load(Ordering::Acquire) == header as u64 {
             of.store(0, Ordering::Release);
             at.store(0, Ordering::Release);
@@ -75,7 +75,7 @@ pub(super) fn removed(header: *const u8) {
 /// nothing was left. Signal-safe; each read is checked.
 pub fn message(into: &mut [u8]) -> usize {
     let mut length = 0usize;
-    for at in AT.iter().map(|at| at.load(Ordering::Acquire)) {
+    for at in SECTIONS.iter().map(|at| at.load(Ordering::Acquire)) {
         let mut bytes = [0; 8 * WORDS];
         if at == 0 || memory::read(at, &mut bytes) != bytes.len() {
             continue;
@@ -89,7 +89,7 @@ pub fn message(into: &mut [u8]) -> usize {
             let start = if length == 0 {
                 0
             } else {
-                length.saturating_add(BETWEEN.len())
+                length.saturating_add(SEPARATOR.len())
             };
             let room = into.get_mut(start..).unwrap_or_default();
             let got = memory::read(text, room);
@@ -100,7 +100,7 @@ pub fn message(into: &mut [u8]) -> usize {
                 continue;
             }
             let between = into.get_mut(length..start).unwrap_or_default();
-            for (place, byte) in between.iter_mut().zip(BETWEEN) {
+            for (place, byte) in between.iter_mut().zip(SEPARATOR) {
                 *place = *byte;
             }
             length = start.saturating_add(text);

@@ -4,18 +4,13 @@
 //! owner of the ports is given each message as it came, with the right to answer; without such an owner, or if it gives
 //! up, the kernel raises the signal. Layouts: mach/message.h, mach/mach_exc.defs, mach/exception_types.h.
 
-mod message;
-
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use mach2::kern_return::KERN_SUCCESS;
 use mach2::mach_port::{mach_port_allocate, mach_port_insert_right, mach_port_mod_refs};
+use mach2::message::{mach_msg, mach_msg_header_t};
 use mach2::task::{task_get_exception_ports, task_set_exception_ports};
 
-use self::message::{
-    ANSWER, CODES, COMPLEX, COPY_SEND, ID, KIND, LOCAL, MAKE_SEND, MAKE_SEND_ONCE, MOVE_SEND_ONCE,
-    MachMessage, REMOTE, RESULT, TASK, THREAD, WIDE,
-};
 use super::context::{self, REGISTERS};
 use super::task;
 use crate::platform::signals::SignalInfo;
@@ -50,7 +45,7 @@ struct PreviousOwner {
     port: AtomicU32,
     behavior: AtomicU32,
     flavor: AtomicU32,
-    aside: AtomicBool,
+    should_reclaim: AtomicBool,
 }
 
 static PREVIOUS: [PreviousOwner; KINDS.len()] = [const {
@@ -58,7 +53,7 @@ static PREVIOUS: [PreviousOwner; KINDS.len()] = [const {
         port: AtomicU32::new(0),
         behavior: AtomicU32::new(0),
         flavor: AtomicU32::new(0),
-        aside: AtomicBool::new(false),
+        should_reclaim: AtomicBool::new(false),
     }
 }; KINDS.len()];
 
@@ -72,7 +67,7 @@ pub struct Server {
     /// [`install`] meanwhile, so that a fault in here comes as a signal.
     pub report: fn(&MachException) -> bool,
     /// The owner of the port before dealt with what was reported.
-    pub went_on: fn(&MachException),
+    pub survived: fn(&MachException),
 }
 
 /// An exception, while its thread stands still.
@@ -155,12 +150,12 @@ pub fn install(server: Server) -> bool {
             && mach_port_allocate(task::own(), RIGHT_RECEIVE, &mut answers) == KERN_SUCCESS
     };
     let thread = std::thread::Builder::new().name("wedjat-exceptions".into());
-    let started = made && own_thread::spawn(thread, move || serve(port, answers, server)).is_ok();
-    if !started {
+    let work = Box::new(move || serve(port, answers, server));
+    if !made || own_thread::spawn(thread, work).is_err() {
         return false;
     }
     for (&kind, before) in KINDS.iter().zip(&PREVIOUS) {
-        let (port, behavior, flavor) = held(kind);
+        let (port, behavior, flavor) = current_handler(kind);
         before.port.store(port, Ordering::Relaxed);
         before.behavior.store(behavior, Ordering::Relaxed);
         before.flavor.store(flavor, Ordering::Relaxed);
@@ -169,7 +164,7 @@ pub fn install(server: Server) -> bool {
             EXCEPTION_DEFAULT | EXCEPTION_STATE_IDENTITY
         );
         before
-            .aside
+            .should_reclaim
             .store(port == 0 || names_the_thread, Ordering::Release);
     }
     PORT.store(port, Ordering::Release);
@@ -184,7 +179,7 @@ pub fn install_again() {
         return;
     }
     for (&kind, before) in KINDS.iter().zip(&PREVIOUS) {
-        if !before.aside.swap(false, Ordering::AcqRel) {
+        if !before.should_reclaim.swap(false, Ordering::AcqRel) {
             continue;
         }
         // As the one before wants it, so that a message can go on to it as it is.
@@ -207,7 +202,7 @@ pub fn step_aside() -> bool {
     }
     let mut all = true;
     for (&kind, before) in KINDS.iter().zip(&PREVIOUS) {
-        let (now, ..) = held(kind);
+        let (now, ..) = current_handler(kind);
         if now != 0 {
             task::release(now);
         }
@@ -223,7 +218,7 @@ pub fn step_aside() -> bool {
             (before.behavior.load(Ordering::Relaxed), flavor as i32)
         };
         set(kind, port, behavior, flavor);
-        before.aside.store(true, Ordering::Release);
+        before.should_reclaim.store(true, Ordering::Release);
     }
     all
 }
@@ -249,7 +244,7 @@ pub fn uninstall() {
 }
 
 /// Port, behaviour and flavour of a kind; the port is a reference of the caller's.
-fn held(kind: u32) -> (u32, u32, u32) {
+fn current_handler(kind: u32) -> (u32, u32, u32) {
     // EXC_TYPES_COUNT (mach/exception_types.h) is 14.
     let (mut masks, mut ports, mut behaviors, mut flavors) = ([0; 14], [0; 14], [0; 14], [0; 14]);
     let mut count = 14;
@@ -298,7 +293,7 @@ fn serve(port: u32, answers: u32, server: Server) {
         // If the owner dies, the kernel sends a notification in place of an answer.
         if answered && answer.word(ID) == id.wrapping_add(100) {
             if reported && answer.word(RESULT) == 0 {
-                (server.went_on)(&exception);
+                (server.survived)(&exception);
             }
         } else {
             if !answered {
@@ -335,7 +330,7 @@ fn forward(message: &mut MachMessage, to: u32, answers: u32) -> bool {
 
 fn read(message: &MachMessage) -> MachException {
     let word = |at| u64::from(message.word(at));
-    let codes = if message.word(ID) >= WIDE {
+    let codes = if message.word(ID) >= MACH_EXC_FIRST_ID {
         [
             word(CODES) | word(CODES + 4) << 32,
             word(CODES + 8) | word(CODES + 12) << 32,
@@ -349,5 +344,70 @@ fn read(message: &MachMessage) -> MachException {
         codes,
         port,
         thread: Thread::from_port(port),
+    }
+}
+
+/// Dispositions of a port in a message, and the bit for having any.
+const MOVE_SEND_ONCE: u32 = 18;
+const COPY_SEND: u32 = 19;
+const MAKE_SEND: u32 = 20;
+const MAKE_SEND_ONCE: u32 = 21;
+const COMPLEX: u32 = 0x8000_0000;
+const SEND: i32 = 1;
+const RECEIVE: i32 = 2;
+
+/// A message, as large as any of these: two ports, codes and a thread state.
+#[repr(C, align(8))]
+struct MachMessage([u8; 4096]);
+
+/// Offsets of the header's and the body's fields.
+const REMOTE: usize = 8;
+const LOCAL: usize = 12;
+const ID: usize = 20;
+const THREAD: usize = 28;
+const TASK: usize = 40;
+const KIND: usize = 60;
+const CODES: usize = 68;
+/// The first of the messages with codes of 64 bits (mach_exc.defs: subsystem 2405).
+const MACH_EXC_FIRST_ID: u32 = 2405;
+/// Offsets in an answer: the kernel's result behind header and NDR record, and the length.
+const RESULT: usize = 32;
+const ANSWER: usize = 36;
+
+impl MachMessage {
+    /// All zero.
+    fn new() -> MachMessage {
+        MachMessage([0; 4096])
+    }
+
+    /// The word at a byte; 0 behind its end.
+    fn word(&self, at: usize) -> u32 {
+        let bytes = self.0.get(at..).and_then(|rest| rest.first_chunk());
+        bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+    }
+
+    /// Sets the word at a byte.
+    fn set(&mut self, at: usize, word: u32) {
+        if let Some(place) = self.0.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+            *place = word.to_ne_bytes();
+        }
+    }
+
+    /// Sends it as it is; whether that was possible.
+    fn send(&mut self) -> bool {
+        let size = self.word(4);
+        // SAFETY: a message in memory of ours, no longer than that.
+        unsafe { mach_msg(self.header(), SEND, size, 0, 0, 0, 0) == KERN_SUCCESS }
+    }
+
+    /// Waits for one; `false` once the port is gone.
+    fn receive(&mut self, port: u32) -> bool {
+        let room = self.0.len() as u32;
+        // SAFETY: the kernel writes at most so many bytes.
+        unsafe { mach_msg(self.header(), RECEIVE, 0, room, port, 0, 0) == KERN_SUCCESS }
+    }
+
+    fn header(&mut self) -> *mut mach_msg_header_t {
+        std::ptr::from_mut(self).cast()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{crash_info, memory};
-use crate::platform::forked::First;
+use crate::platform::forked::OnceFlag;
 use object::LittleEndian;
 use object::macho;
 use object::read::macho::{MachHeader, Section as _, Segment as _};
@@ -85,7 +85,7 @@ impl Drop for Retained {
 /// Longest path, with its end (sys/syslimits.h).
 const PATH_MAX: usize = 1024;
 /// Largest size of load commands that is believed: those of frameworks take some 10 KiB.
-const MOST_COMMANDS: usize = 1 << 20;
+const MAX_COMMAND_BYTES: usize = 1 << 20;
 /// `MH_DYLIB_IN_CACHE` (mach-o/loader.h): in the shared cache, never unloaded.
 const IN_CACHE: u32 = 0x8000_0000;
 
@@ -132,7 +132,7 @@ pub fn signal_trampoline() -> Option<u64> {
 /// first call registers with dyld.
 pub fn loader_counts() -> (u64, u64) {
     // No `Once`: a child of `fork` must find none that a thread of its parent is in.
-    static REGISTERED: First = First::new();
+    static REGISTERED: OnceFlag = OnceFlag::new();
     extern "C" fn added(header: *const u8, _slide: isize) {
         crash_info::added(header);
         ADDED.fetch_add(1, Ordering::Relaxed);
@@ -213,7 +213,7 @@ fn commands(header: u64) -> Option<Vec<u8>> {
         return None;
     }
     let size = u32::from_le_bytes(size) as usize;
-    if size > MOST_COMMANDS {
+    if size > MAX_COMMAND_BYTES {
         return None;
     }
     let mut bytes = vec![0; LENGTH.saturating_add(size)];

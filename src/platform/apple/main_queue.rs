@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{memory, task, threads};
-use crate::platform::{Served, Thread};
+use crate::platform::{QueueWorker, Thread};
 
 unsafe extern "C" {
     static _dispatch_main_q: c_void;
@@ -51,13 +51,13 @@ impl MainQueue {
 
     /// Looks up the thread that works the queue off at this moment, if a monitor pings through it and the thread is not
     /// `usual`. Not for handlers: it lists the threads.
-    pub fn served(usual: Thread) -> Served {
+    pub fn served(usual: Thread) -> QueueWorker {
         if !MainQueue::is_pinged() || serves(usual) {
-            return Served::default();
+            return QueueWorker::default();
         }
         let mut all = [usual; 512];
         let count = threads::list(&mut all);
-        Served {
+        QueueWorker {
             by: all.into_iter().take(count).find(|&thread| serves(thread)),
             rests: None,
         }

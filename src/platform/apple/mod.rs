@@ -25,9 +25,6 @@ mod waits;
 // By libc: Apple does not keep the numbers of its system calls.
 pub use super::signals::set_default as set_kernel_default;
 
-/// Nothing: the feature `thread-stacks` is about Linux.
-pub fn provide_stacks() {}
-
 /// Opens what reports are read from: the kernel gives it without files. Not signal-safe.
 pub fn open_for_reports() {}
 

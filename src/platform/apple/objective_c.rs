@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::context::address;
 use super::symbol;
-use crate::platform::forked::First;
+use crate::platform::forked::OnceFlag;
 
 type UncaughtHandler = extern "C" fn(exception: *mut c_void);
 type SetHandler = unsafe extern "C" fn(handler: *mut c_void);
@@ -27,7 +27,7 @@ type OnUncaught = fn(thrown: &Thrown<'_>);
 const INNERMOST: usize = 448;
 const OUTERMOST: usize = 64;
 /// Addresses of a throw's stack, at most.
-pub const STACK: usize = INNERMOST + OUTERMOST;
+pub const MAX_ADDRESSES: usize = INNERMOST + OUTERMOST;
 
 /// An exception that was not caught.
 #[derive(Debug)]
@@ -43,12 +43,12 @@ pub struct Thrown<'a> {
 }
 
 static ON_UNCAUGHT: AtomicPtr<()> = AtomicPtr::new(null_mut());
-static BEFORE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static PREVIOUS: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 /// Sets `called` to be called on the thread that raised, before the previous handler; once a process: a handler that is
 /// set over ours may call ours. Calling it again is fine: Foundation may be loaded later.
 pub fn on_uncaught(called: OnUncaught) {
-    static ONCE: First = First::new();
+    static ONCE: OnceFlag = OnceFlag::new();
     let set = symbol(c"NSSetUncaughtExceptionHandler");
     let get = symbol(c"NSGetUncaughtExceptionHandler");
     if let (Some(set), Some(get)) = (set, get)
@@ -58,7 +58,7 @@ pub fn on_uncaught(called: OnUncaught) {
         // SAFETY: Foundation's functions, of the types that its header declares; the handler stays.
         unsafe {
             let before = std::mem::transmute::<*mut c_void, GetHandler>(get)();
-            BEFORE.store(before, Ordering::SeqCst);
+            PREVIOUS.store(before, Ordering::SeqCst);
             std::mem::transmute::<*mut c_void, SetHandler>(set)(uncaught as *mut c_void);
         }
     }
@@ -72,7 +72,7 @@ extern "C" fn uncaught(exception: *mut c_void) {
     {
         // SAFETY: only `on_uncaught` stores here: such functions.
         let called = unsafe { std::mem::transmute::<*mut (), OnUncaught>(called) };
-        let mut stack = [0; STACK];
+        let mut stack = [0; MAX_ADDRESSES];
         let (length, omitted) = object.stack(&mut stack);
         called(&Thrown {
             name,
@@ -81,7 +81,7 @@ extern "C" fn uncaught(exception: *mut c_void) {
             omitted,
         });
     }
-    let before = BEFORE.load(Ordering::SeqCst);
+    let before = PREVIOUS.load(Ordering::SeqCst);
     if !before.is_null() {
         // SAFETY: what `NSGetUncaughtExceptionHandler` gave is such a function.
         unsafe { std::mem::transmute::<*mut c_void, UncaughtHandler>(before)(exception) };
@@ -154,12 +154,12 @@ impl ObjcObject {
 
     /// Copies the addresses at which an `NSException` was first thrown into `stack`: returns their count, and those
     /// left out.
-    fn stack(self, stack: &mut [u64; STACK]) -> (usize, Option<(usize, usize)>) {
+    fn stack(self, stack: &mut [u64; MAX_ADDRESSES]) -> (usize, Option<(usize, usize)>) {
         let Some(addresses) = self.object(c"callStackReturnAddresses", 0) else {
             return (0, None);
         };
         let count = addresses.send(c"count", 0).unwrap_or(0);
-        let left_out = count.saturating_sub(STACK);
+        let left_out = count.saturating_sub(MAX_ADDRESSES);
         let mut length = 0usize;
         for (at, slot) in stack.iter_mut().enumerate().take(count) {
             let index = if at < INNERMOST {
@@ -174,7 +174,7 @@ impl ObjcObject {
             *slot = address(value as u64);
             length = length.saturating_add(1);
         }
-        let omitted = (left_out > 0 && length == STACK).then_some((INNERMOST, left_out));
+        let omitted = (left_out > 0 && length == MAX_ADDRESSES).then_some((INNERMOST, left_out));
         (length, omitted)
     }
 }

@@ -26,7 +26,7 @@ type CreateObserver = unsafe extern "C" fn(
 ) -> *mut c_void;
 type GetMain = unsafe extern "C" fn() -> *mut c_void;
 type Attach = unsafe extern "C" fn(run_loop: *mut c_void, observer: *mut c_void, mode: *mut c_void);
-type Release = unsafe extern "C" fn(object: *mut c_void);
+type ReleaseObject = unsafe extern "C" fn(object: *mut c_void);
 
 /// Callbacks for when the main thread has something to do, and for when it is about to wait.
 static BUSY: AtomicPtr<()> = AtomicPtr::new(null_mut());
@@ -40,7 +40,7 @@ pub struct Observers {
     first: *mut c_void,
     last: *mut c_void,
     remove: Attach,
-    release: Release,
+    release: ReleaseObject,
 }
 
 // SAFETY: CFRunLoopRemoveObserver and CFRelease may be called on any thread, and the pointers are
@@ -60,7 +60,7 @@ pub fn observe(busy: fn(), idle: fn()) -> Option<Observers> {
         let main: GetMain = std::mem::transmute(symbol(c"CFRunLoopGetMain")?);
         let add: Attach = std::mem::transmute(symbol(c"CFRunLoopAddObserver")?);
         let remove: Attach = std::mem::transmute(symbol(c"CFRunLoopRemoveObserver")?);
-        let release: Release = std::mem::transmute(symbol(c"CFRelease")?);
+        let release: ReleaseObject = std::mem::transmute(symbol(c"CFRelease")?);
         let mode = *symbol(c"kCFRunLoopCommonModes")?.cast::<*mut c_void>();
         BUSY.store(busy as *mut (), Ordering::SeqCst);
         IDLE.store(idle as *mut (), Ordering::SeqCst);

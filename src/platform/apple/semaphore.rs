@@ -45,16 +45,6 @@ impl Semaphore {
         }
     }
 
-    /// Takes one permit, waiting for it as long as it takes.
-    pub fn wait(&self) {
-        self.wait_until(u64::MAX);
-    }
-
-    /// Takes one permit; `false` when none came within so many nanoseconds.
-    pub fn wait_timeout(&self, nanoseconds: u64) -> bool {
-        self.wait_until(clock::monotonic().saturating_add(nanoseconds))
-    }
-
     /// Takes one permit; `false` when none came before [`clock::monotonic`] reached `deadline`.
     pub fn wait_until(&self, deadline: u64) -> bool {
         loop {

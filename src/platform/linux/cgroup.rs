@@ -42,17 +42,17 @@ pub fn memory_group() -> Option<MemoryGroup> {
         } else {
             VERSION_2
         };
-        let (top, folder) = place(controller, &groups, &mounts)?;
+        let (top, folder) = locate(controller, &groups, &mounts)?;
         Some((names, top, folder))
     });
     let (names, top, folder) = found.next()?;
-    look(&names, &top, &folder)
+    read_group(&names, &top, &folder)
 }
 
 /// Returns the mount point of the hierarchy, and the folder of the group within it.
 ///
 /// Source: cgroups(7), `/proc/pid/cgroup`; proc_pid_mountinfo(5).
-fn place(controller: Option<&str>, groups: &str, mounts: &str) -> Option<(PathBuf, PathBuf)> {
+fn locate(controller: Option<&str>, groups: &str, mounts: &str) -> Option<(PathBuf, PathBuf)> {
     let group = groups.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');
         let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -80,7 +80,7 @@ fn place(controller: Option<&str>, groups: &str, mounts: &str) -> Option<(PathBu
     Some((PathBuf::from(top), Path::new(top).join(within)))
 }
 
-fn look(names: &CgroupFiles, top: &Path, folder: &Path) -> Option<MemoryGroup> {
+fn read_group(names: &CgroupFiles, top: &Path, folder: &Path) -> Option<MemoryGroup> {
     let number = |folder: &Path, file: &str| -> Option<u64> {
         read_text(folder.join(file)).ok()?.trim().parse().ok()
     };
@@ -129,26 +129,26 @@ mod tests {
 
     #[test]
     fn a_group_is_found_in_either_version() {
-        let found = place(Some("memory"), GROUPS, MOUNTS).unwrap();
+        let found = locate(Some("memory"), GROUPS, MOUNTS).unwrap();
         assert_eq!(found.0, Path::new("/sys/fs/cgroup/memory"));
         assert_eq!(found.1, Path::new("/sys/fs/cgroup/memory/user/app"));
-        let found = place(None, GROUPS, MOUNTS).unwrap();
+        let found = locate(None, GROUPS, MOUNTS).unwrap();
         assert_eq!(
             found.1,
             Path::new("/sys/fs/cgroup/unified/user.slice/app.scope")
         );
-        assert_eq!(place(Some("memory"), "0::/\n", MOUNTS), None);
-        assert_eq!(place(None, "0::/\n", ""), None);
+        assert_eq!(locate(Some("memory"), "0::/\n", MOUNTS), None);
+        assert_eq!(locate(None, "0::/\n", ""), None);
     }
 
     #[test]
     fn of_a_container_the_root_that_it_sees_is_its_group() {
         let mounts = "35 31 0:32 /docker/f00 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
-        let found = place(Some("memory"), "4:memory:/docker/f00\n", mounts).unwrap();
+        let found = locate(Some("memory"), "4:memory:/docker/f00\n", mounts).unwrap();
         assert_eq!(found.1, Path::new("/sys/fs/cgroup/memory"));
-        let found = place(Some("memory"), "4:memory:/docker/f00/in\n", mounts).unwrap();
+        let found = locate(Some("memory"), "4:memory:/docker/f00/in\n", mounts).unwrap();
         assert_eq!(found.1, Path::new("/sys/fs/cgroup/memory/in"));
-        let found = place(Some("memory"), "4:memory:/elsewhere\n", mounts).unwrap();
+        let found = locate(Some("memory"), "4:memory:/elsewhere\n", mounts).unwrap();
         assert_eq!(found.1, Path::new("/sys/fs/cgroup/memory"));
     }
 
@@ -165,7 +165,7 @@ mod tests {
         write("a/b/memory.current", "100\n");
         write("a/b/memory.events", "oom 9\noom_kill 7\n");
         write("a/b/cgroup.procs", "17\n");
-        let group = look(&VERSION_2, &top, &inner).unwrap();
+        let group = read_group(&VERSION_2, &top, &inner).unwrap();
         assert_eq!((group.limit, group.peak), (Some(4096), Some(4000)));
         assert_eq!((group.own_peak, group.kills), (Some(100), Some(7)));
         assert!(!group.alone, "those below count too");
@@ -173,13 +173,13 @@ mod tests {
             "a/b/memory.events.local",
             "low 0\noom 1\noom_kill 3\noom_group_kill 0\n",
         );
-        let group = look(&VERSION_2, &top, &inner).unwrap();
+        let group = read_group(&VERSION_2, &top, &inner).unwrap();
         assert!(group.alone && group.kills == Some(3));
         write("a/b/cgroup.procs", "17\n18\n");
         write("a/b/memory.max", "2048\n");
-        let group = look(&VERSION_2, &top, &inner).unwrap();
+        let group = read_group(&VERSION_2, &top, &inner).unwrap();
         assert_eq!((group.alone, group.limit), (false, Some(2048)));
-        assert_eq!(look(&VERSION_2, &top, &top.join("none")), None);
+        assert_eq!(read_group(&VERSION_2, &top, &top.join("none")), None);
         std::fs::remove_dir_all(&top).unwrap();
     }
 }

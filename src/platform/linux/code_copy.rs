@@ -8,7 +8,7 @@ use crate::platform::SystemError;
 /// Bytes that are copied at a time.
 const PAGE: usize = 4096;
 /// The most bytes that one call returns.
-const MOST: usize = 1 << 17;
+const MAX_COPY: usize = 1 << 17;
 
 const EMPTY: u8 = 0;
 const BEING_FILLED: u8 = 1;
@@ -42,7 +42,7 @@ impl CodeCopy {
     /// of the pages just now. Signal-safe.
     pub fn at(&self, offset: usize, length: usize, is_there: &dyn Fn() -> bool) -> Option<&[u8]> {
         let rest = self.length.checked_sub(offset)?;
-        let range = offset..offset.saturating_add(length.min(MOST).min(rest));
+        let range = offset..offset.saturating_add(length.min(MAX_COPY).min(rest));
         for page in range.start / PAGE..range.end.div_ceil(PAGE) {
             self.fill(page, is_there)?;
         }

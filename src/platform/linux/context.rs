@@ -8,7 +8,7 @@ use std::ops::Range;
 #[cfg(target_arch = "x86_64")]
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use crate::platform::registers::{REGISTERS, here};
+pub use crate::platform::registers::{REGISTERS, current_registers};
 
 /// Address range of the alternate stack that was set when the handler was entered; empty without one.
 ///

@@ -18,21 +18,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::stop;
 use super::system_call::set_default;
-use crate::platform::forked::First;
+use crate::platform::forked::OnceFlag;
 use crate::platform::signals;
 use crate::platform::stacks::{self, map_stack};
 
 /// A handler that has less left of an alternate stack goes to one of ours, bytes: the previous handler may raise a signal
 /// itself, whose frame is up to 11 KiB (AT_MINSIGSTKSZ with AMX).
-pub(super) const SCARCE: usize = 32 << 10;
+pub(super) const MIN_FREE: usize = 32 << 10;
 /// A handler runs with so much where all of ours are in use, bytes: enough to see that it is started for ever.
-const LEAST: usize = 2 << 10;
+const MIN_STACK: usize = 2 << 10;
 /// Threads that may be in such handlers at a time, or have jumped out of one.
 const STACKS: usize = 64;
 /// The part that our handler runs on, in debug builds too, bytes.
-const UPPER: usize = 32 << 10;
+const OUTER: usize = 32 << 10;
 /// The part for signals that come meanwhile, bytes.
-const LOWER: usize = 64 << 10;
+const NESTED: usize = 64 << 10;
 /// Bytes of the first stack that are touched at [`prepare`]: a crash after memory ran out needs no page for it.
 const TOUCHED: usize = 48 << 10;
 
@@ -57,16 +57,18 @@ const UNMAPPED: usize = usize::MAX;
 
 /// Maps the stacks, once a process. Without memory for them a handler runs where the kernel has put it.
 pub fn prepare() {
-    static ONCE: First = First::new();
+    static ONCE: OnceFlag = OnceFlag::new();
     if !ONCE.is_now() {
         return;
     }
+    #[cfg(all(feature = "thread-stacks", target_env = "gnu"))]
+    super::interpose::keep();
     for (index, stack) in STACK.iter().enumerate() {
         let touched = if index == 0 { TOUCHED } else { 0 };
-        let Ok(bottom) = map_stack(UPPER + LOWER, touched) else {
+        let Ok(bottom) = map_stack(OUTER + NESTED, touched) else {
             return;
         };
-        let top = (bottom as usize).wrapping_add(UPPER + LOWER);
+        let top = (bottom as usize).wrapping_add(OUTER + NESTED);
         stack.top.store(top, Ordering::Release);
         stack.user.store(0, Ordering::Release);
     }
@@ -81,16 +83,8 @@ pub fn address() -> usize {
 pub fn is_on_handler_stack(address: usize) -> bool {
     STACK.iter().any(|stack| {
         let below = stack.top.load(Ordering::Relaxed).wrapping_sub(address);
-        (1..=UPPER + LOWER).contains(&below)
+        (1..=OUTER + NESTED).contains(&below)
     })
-}
-
-impl HandlerStack {
-    /// Address and size of the part for signals that come while a handler runs on the other one.
-    fn for_signals(&self) -> (*mut u8, usize) {
-        let top = self.top.load(Ordering::Relaxed);
-        (top.wrapping_sub(UPPER + LOWER) as *mut u8, LOWER)
-    }
 }
 
 /// The stack that the kernel has started a handler on, where it is scarce, and ours on which the handler runs.
@@ -120,12 +114,12 @@ unsafe extern "C-unwind" fn dispatch(
     // SAFETY: the kernel gave the arguments for this signal; without SA_SIGINFO it may give no facts.
     unsafe {
         if signal >= REAL_TIME || signal == libc::SIGPROF {
-            return stop::answer(signal, info, context);
+            return stop::handle_capture(signal, info, context);
         }
         let is_refusal = signal == libc::SIGSEGV
             && !signals::lacks_siginfo(signal)
             && super::is_without_address((*info).si_code)
-            && stop::refuse();
+            && stop::refuse_request();
         if !is_refusal {
             signals::dispatch(signal, info, context, scarce);
         }
@@ -159,8 +153,8 @@ impl ScarceStack {
     /// Has signals of the calling thread come on a stack of ours from now on. The kernel puts the thread's own back where
     /// the handler returns; a thread whose previous handler jumps out keeps ours.
     pub fn leave_to_signals(self) {
-        let (start, size) = self.stack.for_signals();
-        stacks::use_for_signals(start, size);
+        let top = self.stack.top.load(Ordering::Relaxed);
+        stacks::use_for_signals(top.wrapping_sub(OUTER + NESTED) as *mut u8, NESTED);
     }
 
     /// Calls a handler on the stack that the kernel has chosen.
@@ -303,8 +297,8 @@ extern "C-unwind" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mu
         stacks = sym STACK,
         alternate = const ALTERNATE,
         size = const SIZE,
-        scarce = const SCARCE,
-        least = const LEAST,
+        scarce = const MIN_FREE,
+        least = const MIN_STACK,
         count = const STACKS,
         stride = const size_of::<HandlerStack>(),
         top = const offset_of!(HandlerStack, top),
@@ -373,8 +367,8 @@ extern "C-unwind" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mu
         stacks = sym STACK,
         alternate = const ALTERNATE,
         size = const SIZE,
-        scarce = const SCARCE,
-        least = const LEAST,
+        scarce = const MIN_FREE,
+        least = const MIN_STACK,
         count = const STACKS,
         stride = const size_of::<HandlerStack>(),
         top = const offset_of!(HandlerStack, top),

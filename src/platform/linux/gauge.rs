@@ -26,7 +26,7 @@ impl ThreadGauge {
         let open = |file: &str| {
             let path = format!("/proc/self/task/{tid}/{file}");
             let fd = descriptors::open_owned(path.as_ref(), libc::O_RDONLY);
-            (fd.ok().and_then(|fd| VerifiedFd::new(fd).ok())).unwrap_or(VerifiedFd::none())
+            (fd.ok().and_then(|fd| VerifiedFd::new(fd).ok())).unwrap_or(VerifiedFd::unowned())
         };
         ThreadGauge {
             tid,
@@ -39,7 +39,7 @@ impl ThreadGauge {
 
     /// For one of many threads: each reading opens the file that it needs, and closes it.
     pub fn unopened(tid: i32) -> ThreadGauge {
-        let none = VerifiedFd::none;
+        let none = VerifiedFd::unowned;
         ThreadGauge {
             tid,
             stat: none(),
@@ -75,6 +75,7 @@ impl ThreadGauge {
 
     /// Time for which it was ready to run but had no CPU, nanoseconds; 0 if unknown.
     /// Source: `/proc/PID/schedstat`, second field (Documentation/scheduler/sched-stats.rst).
+    #[inline(never)]
     pub fn run_delay(&self) -> u64 {
         let mut buffer = [0; 96];
         let text = self.read(&self.schedstat, "schedstat", &mut buffer);

@@ -25,7 +25,7 @@ pub struct ImageInfo {
     pub id: Vec<u8>,
     /// Address (avma) and bytes by which it differs from another image at its place: its build id. Without one, of an
     /// image that may be unloaded, the first page of its code.
-    pub mark: Option<(u64, Vec<u8>)>,
+    pub stamp: Option<(u64, Vec<u8>)>,
     /// The svmas of its segments, from the first to the last byte.
     pub svma: Range<u64>,
     /// The svmas that hold instructions.
@@ -157,7 +157,7 @@ fn read_image(
     } else {
         image.contents(stays)
     };
-    let mark = match &contents {
+    let stamp = match &contents {
         _ if is_virtual => None,
         Contents::Unloadable(_) if id.is_empty() => image.first_code_page(),
         _ => id_at.map(|at| (at, id.clone())),
@@ -172,7 +172,7 @@ fn read_image(
         },
         slide,
         id,
-        mark,
+        stamp,
         svma,
         code: image.code(),
         eh_frame_hdr,

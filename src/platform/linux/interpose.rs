@@ -6,24 +6,24 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use crate::platform::stacks::AlternateStack;
+use crate::platform::stacks::{GivenStack, ensure_alternate_stack};
 
-type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+type StartRoutine = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 type CreateThread = unsafe extern "C" fn(
     *mut libc::pthread_t,
     *const libc::pthread_attr_t,
-    Start,
+    StartRoutine,
     *mut c_void,
 ) -> c_int;
 
 /// The function that the new thread is to run.
-struct Beginning {
-    start: Start,
+struct ThreadStart {
+    start: StartRoutine,
     argument: *mut c_void,
 }
 
 /// libc's own.
-fn real() -> Option<CreateThread> {
+fn real_pthread_create() -> Option<CreateThread> {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     let mut real = REAL.load(Ordering::Acquire);
     if real.is_null() {
@@ -43,13 +43,13 @@ fn real() -> Option<CreateThread> {
 pub unsafe extern "C" fn pthread_create(
     thread: *mut libc::pthread_t,
     attributes: *const libc::pthread_attr_t,
-    start: Start,
+    start: StartRoutine,
     argument: *mut c_void,
 ) -> c_int {
-    let Some(real) = real() else {
+    let Some(real) = real_pthread_create() else {
         return libc::EAGAIN;
     };
-    let beginning = Box::into_raw(Box::new(Beginning { start, argument }));
+    let beginning = Box::into_raw(Box::new(ThreadStart { start, argument }));
     // SAFETY: the caller vouches for its arguments; `begin` takes the box.
     let result = unsafe { real(thread, attributes, begin, beginning.cast()) };
     if result != 0 {
@@ -63,21 +63,23 @@ pub unsafe extern "C" fn pthread_create(
 /// cancellation unwind through this frame.
 extern "C-unwind" fn begin(argument: *mut c_void) -> *mut c_void {
     // SAFETY: `pthread_create` made the box for this call alone.
-    let Beginning { start, argument } = *unsafe { Box::from_raw(argument.cast::<Beginning>()) };
-    give();
+    let ThreadStart { start, argument } = *unsafe { Box::from_raw(argument.cast::<ThreadStart>()) };
+    give_alternate_stack();
     start(argument)
 }
 
+/// Bytes of a stack that are resident at once.
+const TOUCHED: usize = 16 << 10;
+
 /// A stack for the calling thread, until it ends. Without memory for it the thread goes without.
-fn give() {
+fn give_alternate_stack() {
     let Some(key) = key() else {
         return;
     };
-    if let Ok(stack) = AlternateStack::new()
-        && stack.give_to_this_thread()
-    {
+    if let Ok(given) = ensure_alternate_stack(TOUCHED) {
+        let given = Box::into_raw(Box::new(given));
         // SAFETY: a key of ours; the value is taken by `give_back` alone.
-        unsafe { libc::pthread_setspecific(key, stack.into_raw().cast()) };
+        unsafe { libc::pthread_setspecific(key, given.cast()) };
     }
 }
 
@@ -105,10 +107,9 @@ fn key() -> Option<libc::pthread_key_t> {
     }
 }
 
-unsafe extern "C" fn give_back(stack: *mut c_void) {
+unsafe extern "C" fn give_back(given: *mut c_void) {
     // SAFETY: `give` stored it for this thread, which calls this once.
-    let stack = unsafe { AlternateStack::from_raw(stack.cast()) };
-    stack.take_from_this_thread();
+    unsafe { Box::from_raw(given.cast::<GivenStack>()) }.take_back();
 }
 
 /// Names `pthread_create` of this file, so that the linker takes it. Not signal-safe.

@@ -15,7 +15,7 @@ const FLAGS_1: i64 = 0x6fff_fffb;
 const NO_DELETE: u64 = 8;
 
 /// Longest name of a library that is read.
-const LONGEST: usize = 256;
+const MAX_LIBRARY_NAME: usize = 256;
 
 /// Names of the libraries that the program needs, as far as the images seen so far state them. The loader lists an image
 /// after one that needs it.
@@ -70,7 +70,7 @@ impl Needed {
 
 /// The text at an address, as far as it can be read.
 fn text_at(address: u64) -> Vec<u8> {
-    let mut text = vec![0; LONGEST];
+    let mut text = vec![0; MAX_LIBRARY_NAME];
     let length = memory::read(address, &mut text);
     let end = text.iter().take(length).position(|byte| *byte == 0);
     text.truncate(end.unwrap_or(0));
@@ -96,7 +96,7 @@ mod tests {
         if !own.is_empty() {
             entries.push([OWN_NAME as u64, add(own)]);
         }
-        strings.resize(strings.len() + LONGEST, 0);
+        strings.resize(strings.len() + MAX_LIBRARY_NAME, 0);
         entries.push([STRINGS as u64, strings.as_ptr() as u64]);
         needed.keeps(stays, path.as_bytes(), 0, &entries)
     }

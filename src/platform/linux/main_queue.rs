@@ -12,7 +12,7 @@ use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::memory;
-use crate::platform::{Served, Thread, keeping_errno};
+use crate::platform::{QueueWorker, Thread, keeping_errno};
 
 type Work = extern "C" fn(*mut c_void);
 type Async = unsafe extern "C" fn(queue: *const c_void, context: *mut c_void, work: Work);
@@ -29,7 +29,7 @@ static QUEUE: AtomicU64 = AtomicU64::new(0);
 /// Address of the word with its owner, as the last ping has found it; 0: not found.
 static LOCK: AtomicU64 = AtomicU64::new(0);
 /// The thread that ran the last ping; 0 before the first.
-static LAST: AtomicI32 = AtomicI32::new(0);
+static LAST_WORKER: AtomicI32 = AtomicI32::new(0);
 
 /// Bytes of a queue.
 const BYTES: usize = 128;
@@ -88,7 +88,7 @@ impl MainQueue {
     /// Queues `beat`, to be called on the thread that works the queue off. Does not wait for it.
     pub fn post(self, beat: fn()) {
         extern "C" fn work(context: *mut c_void) {
-            keeping_errno(note);
+            keeping_errno(note_worker);
             // SAFETY: the function that was passed below.
             unsafe { std::mem::transmute::<*mut c_void, fn()>(context)() };
         }
@@ -101,7 +101,7 @@ impl MainQueue {
     pub fn forget() {
         QUEUE.store(0, Ordering::Relaxed);
         LOCK.store(0, Ordering::Relaxed);
-        LAST.store(0, Ordering::Relaxed);
+        LAST_WORKER.store(0, Ordering::Relaxed);
     }
 
     /// Returns true once a monitor pings through it.
@@ -111,22 +111,22 @@ impl MainQueue {
 
     /// Looks up the thread that works the queue off at this moment, if a monitor pings through it and the first ping has run.
     /// Where no word holds an id, that is the thread of the last ping. Not for handlers.
-    pub fn served(_: Thread) -> Served {
+    pub fn served(_: Thread) -> QueueWorker {
         let thread = |tid: i32| Thread::from_id(tid as u64);
-        let last = LAST.load(Ordering::Relaxed);
+        let last = LAST_WORKER.load(Ordering::Relaxed);
         let owner = owner_at(LOCK.load(Ordering::Relaxed));
         match owner {
-            _ if !MainQueue::is_pinged() || last == 0 => Served::default(),
+            _ if !MainQueue::is_pinged() || last == 0 => QueueWorker::default(),
             // A run loop's thread owns the queue at rest, too.
-            Some(tid) if thread(tid).is_main() => Served {
+            Some(tid) if thread(tid).is_main() => QueueWorker {
                 by: Some(thread(tid)),
                 rests: None,
             },
-            Some(tid) => Served {
+            Some(tid) => QueueWorker {
                 by: Some(thread(tid)).filter(|thread| tid != 0 && thread.is_alive()),
                 rests: Some(tid == 0),
             },
-            None => Served {
+            None => QueueWorker {
                 by: Some(thread(last)),
                 rests: Some(false),
             },
@@ -149,7 +149,7 @@ fn owner_in(word: &[u8]) -> i32 {
 }
 
 /// Notes that the calling thread works the queue off, and which of the queue's words shows that.
-fn note() {
+fn note_worker() {
     let own = Thread::current().tid();
     let queue = QUEUE.load(Ordering::Relaxed);
     let mut bytes = [0; BYTES];
@@ -157,7 +157,7 @@ fn note() {
     let lock = lock_in(bytes.get(..length).unwrap_or_default(), own);
     let address = lock.map_or(0, |at| queue.saturating_add(at));
     LOCK.store(address, Ordering::Relaxed);
-    LAST.store(own, Ordering::Relaxed);
+    LAST_WORKER.store(own, Ordering::Relaxed);
 }
 
 /// Offset of the word that this thread owns. Of two, either may be the lock: `None`.
@@ -213,6 +213,6 @@ mod tests {
     #[test]
     fn a_program_without_the_library_has_no_queue() {
         assert!(MainQueue::find().is_none());
-        assert_eq!(MainQueue::served(Thread::current()), Served::default());
+        assert_eq!(MainQueue::served(Thread::current()), QueueWorker::default());
     }
 }

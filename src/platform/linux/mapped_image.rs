@@ -12,7 +12,7 @@ pub enum Contents {
     /// It is held already.
     Held,
     /// In the image itself, which stays mapped as long as the process lives.
-    Resident(Vec<(Range<u64>, Resident)>),
+    Resident(Vec<(Range<u64>, ResidentBytes)>),
     /// In the image itself, which may be unmapped at any time: checked reads alone are safe.
     Unloadable(Vec<Range<u64>>),
     /// Copies.
@@ -21,12 +21,12 @@ pub enum Contents {
 
 /// Memory that nobody writes to and that stays mapped as long as the process lives.
 #[derive(Debug, Clone)]
-pub struct Resident {
+pub struct ResidentBytes {
     start: u64,
     length: usize,
 }
 
-impl AsRef<[u8]> for Resident {
+impl AsRef<[u8]> for ResidentBytes {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: `segments` made it of a read-only segment that the loader never unmaps. (To truncate the file of an
         // image that is running breaks the image itself as much as this view of it.)
@@ -34,7 +34,7 @@ impl AsRef<[u8]> for Resident {
     }
 }
 
-/// Most bytes of code that a mark has.
+/// Most bytes of code in a fingerprint.
 const PAGE: u64 = 4096;
 
 /// An image as the loader has mapped it. Used while the loader holds its lock: the image stays mapped.
@@ -150,7 +150,7 @@ impl MappedImage<'_> {
         let resident = |svma: Range<u64>| {
             let start = self.slide.wrapping_add(svma.start);
             let length = usize::try_from(svma.end.checked_sub(svma.start)?).ok()?;
-            Some((svma, Resident { start, length }))
+            Some((svma, ResidentBytes { start, length }))
         };
         Contents::Resident(segments.filter_map(resident).collect())
     }

@@ -6,7 +6,7 @@ use std::ffi::CStr;
 use std::ops::Range;
 
 use super::proc_files::MEMORY;
-use super::system_call::system_call;
+use super::system_call::{SET_BYTES, system_call};
 use super::threads::Thread;
 use crate::platform::descriptors;
 pub use crate::platform::mapping::{FileMap, Reserved};
@@ -34,29 +34,13 @@ pub fn may_read() -> bool {
 /// Source: rt_sigprocmask(2), kernel/signal.c: the set is copied from the process' memory (EFAULT) before an invalid
 /// `how` is refused (EINVAL); nothing is changed.
 pub fn is_there(address: u64) -> bool {
-    /// As the kernel has it: a signal a bit.
-    const SET_BYTES: usize = 8;
     const NO_HOW: libc::c_int = -1;
-    let errno = super::errno();
-    // A whole word, which lies on one page.
-    let word = address & !const { SET_BYTES as u64 - 1 };
-    if word == 0 {
-        // No set at all is no error.
-        return false;
-    }
+    // A whole word, which lies on one page. No set at all is no error.
+    let word = address as usize & !(SET_BYTES - 1);
+    let arguments = [NO_HOW as usize, word, 0, SET_BYTES, 0, 0];
     // SAFETY: the kernel checks the address, and changes nothing for this `how`.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            NO_HOW,
-            word,
-            std::ptr::null_mut::<u8>(),
-            SET_BYTES,
-        )
-    };
-    let there = result == 0 || super::errno() != libc::EFAULT;
-    super::set_errno(errno);
-    there
+    let result = unsafe { system_call(libc::SYS_rt_sigprocmask, arguments) };
+    word != 0 && result.wrapping_neg() != libc::EFAULT as isize
 }
 
 /// As [`read`], into memory that need not be initialised.

@@ -20,8 +20,6 @@ mod proc_files;
 pub mod semaphore;
 pub mod stop;
 mod system_call;
-#[cfg(feature = "thread-stacks")]
-mod thread_stacks;
 pub mod threads;
 pub mod vitals;
 mod waits;
@@ -29,15 +27,6 @@ mod waits;
 pub use proc_files::open_for_reports;
 
 use crate::platform::Thread;
-
-/// Sees to it that every thread has an alternate stack, now and from now on: where the feature
-/// `thread-stacks` is on. Not signal-safe.
-pub fn provide_stacks() {
-    #[cfg(all(feature = "thread-stacks", target_env = "gnu"))]
-    interpose::keep();
-    #[cfg(feature = "thread-stacks")]
-    thread_stacks::give_to_all();
-}
 
 /// Returns true if the kernel lets other processes of this user read the memory of this one: not that of a program with
 /// set-user-id or file capabilities. Signal-safe: one system call.
@@ -116,17 +105,12 @@ pub fn sleep(time: &libc::timespec) {
 /// # Safety
 /// - `info` is what the kernel gave a handler for `signal`.
 pub unsafe fn send_again(signal: i32, info: *mut libc::siginfo_t) {
-    let before = errno();
-    // SAFETY: plain system calls on this process and thread; the caller vouches for `info`.
-    let queued = unsafe {
-        let process = libc::getpid();
-        let thread = libc::syscall(libc::SYS_gettid);
-        libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info)
-    };
-    if queued != 0 {
+    let [process, thread] = [Thread::main(), Thread::current()].map(|thread| thread.tid() as usize);
+    let arguments = [process, thread, signal as usize, info as usize, 0, 0];
+    // SAFETY: a system call on this process and thread; the caller vouches for `info`.
+    if unsafe { system_call::system_call(libc::SYS_rt_tgsigqueueinfo, arguments) } != 0 {
         send_to_self(signal);
     }
-    set_errno(before);
 }
 
 /// Sends `signal` to the process again, with the facts that it came with.
@@ -148,10 +132,12 @@ pub fn send_to_self(signal: i32) {
     send_to(Thread::current(), signal);
 }
 
-/// Sends `signal` to a thread of this process.
-pub fn send_to(thread: Thread, signal: i32) {
-    // SAFETY: a plain system call.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.tid(), signal) };
+/// Sends `signal` to a thread of this process; returns the negated `errno`.
+pub fn send_to(thread: Thread, signal: i32) -> isize {
+    let [process, thread] = [Thread::main(), thread].map(|thread| thread.tid() as usize);
+    let arguments = [process, thread, signal as usize, 0, 0, 0];
+    // SAFETY: a system call without pointers.
+    unsafe { system_call::system_call(libc::SYS_tgkill, arguments) }
 }
 
 /// Codes of signals that a process sent (include/uapi/asm-generic/siginfo.h): older versions of libc have none.

@@ -39,7 +39,7 @@ impl ProcFile {
         ProcFile {
             path,
             flags,
-            kept: VerifiedFd::none(),
+            kept: VerifiedFd::unowned(),
             process: AtomicU32::new(0),
         }
     }
@@ -84,6 +84,7 @@ impl Path {
         Path::of(format_args!("{}/fd/{file}", Thread::current().tid()))
     }
 
+    #[inline(never)]
     fn of(rest: fmt::Arguments<'_>) -> Path {
         let mut path = FixedText::EMPTY;
         // One that is cut has no end: it is no path then.
@@ -91,12 +92,14 @@ impl Path {
         Path(path)
     }
 
+    #[inline(never)]
     pub(super) fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(self.0.as_str().as_bytes()).unwrap_or_default()
     }
 }
 
 /// Reads the beginning of a file; nothing where it cannot be read.
+#[inline(never)]
 pub(super) fn read_file<'b>(path: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
     let errno = super::errno();
     let file = descriptors::open(path, libc::O_RDONLY);
@@ -143,6 +146,7 @@ pub(super) fn hexadecimal(text: &[u8]) -> u64 {
 }
 
 /// A decimal number, all of the text.
+#[inline(never)]
 pub(super) fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }

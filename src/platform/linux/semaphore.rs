@@ -1,8 +1,9 @@
 //! A counting semaphore on a futex: one word, no lock, made in a `const`.
 
+use std::ptr::null;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::platform::clock;
+use super::system_call::system_call;
 
 /// A counting semaphore. It holds no memory beside itself and is never destroyed, so that a late
 /// `post` touches nothing that is gone.
@@ -23,30 +24,10 @@ impl Semaphore {
     /// takes the permit. Signal-safe: one atomic and one `futex` call; `errno` is kept.
     pub fn post(&self) {
         self.count.fetch_add(1, Ordering::Release);
-        let errno = super::errno();
-        // SAFETY: FUTEX_WAKE reads nothing but the address, which is that of a live atomic.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.count.as_ptr(),
-                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                1,
-            );
-        }
-        super::set_errno(errno);
+        self.futex(libc::FUTEX_WAKE, 1, None);
     }
 
-    /// Takes one permit, waiting for it as long as it takes.
-    pub fn wait(&self) {
-        self.wait_until(u64::MAX);
-    }
-
-    /// Takes one permit; `false` when none came within so many nanoseconds.
-    pub fn wait_timeout(&self, nanoseconds: u64) -> bool {
-        self.wait_until(clock::monotonic().saturating_add(nanoseconds))
-    }
-
-    /// Takes one permit; `false` when none came before [`clock::monotonic`] reached `deadline`.
+    /// Takes one permit; `false` when none came before [`monotonic`](crate::platform::clock::monotonic) reached `deadline`.
     pub fn wait_until(&self, deadline: u64) -> bool {
         loop {
             if self.take() {
@@ -73,28 +54,28 @@ impl Semaphore {
             tv_sec: (deadline / 1_000_000_000) as i64,
             tv_nsec: (deadline % 1_000_000_000) as libc::c_long,
         };
-        let errno = super::errno();
-        // SAFETY: the word is a live atomic; `time` lives across the call.
-        let done = unsafe {
-            libc::syscall(
+        let failed = self.futex(libc::FUTEX_WAIT_BITSET, 0, Some(&time));
+        failed.wrapping_neg() != libc::ETIMEDOUT as isize
+    }
+
+    fn futex(&self, operation: libc::c_int, value: usize, time: Option<&libc::timespec>) -> isize {
+        let (word, time) = (self.count.as_ptr(), time.map_or(null(), std::ptr::from_ref));
+        let operation = (operation | libc::FUTEX_PRIVATE_FLAG) as usize;
+        let any = libc::FUTEX_BITSET_MATCH_ANY as usize;
+        // SAFETY: the word is a live atomic; `time` is null or lives across the call.
+        unsafe {
+            system_call(
                 libc::SYS_futex,
-                self.count.as_ptr(),
-                libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
-                0u32,
-                &raw const time,
-                std::ptr::null::<u32>(),
-                libc::FUTEX_BITSET_MATCH_ANY,
+                [word as usize, operation, value, time as usize, 0, any],
             )
-        };
-        let timed_out = done == -1 && super::errno() == libc::ETIMEDOUT;
-        super::set_errno(errno);
-        !timed_out
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::clock;
 
     #[test]
     fn permits_are_counted() {

@@ -1,21 +1,18 @@
 //! Stopping another thread for as long as it takes to copy its registers and its stack.
 //!
-//! A signal is queued to the thread with a slot's number and that slot's generation (rt_tgsigqueueinfo(2)). Its
-//! handler claims the slot by compare-and-swap, copies the machine context and the stack into memory that was reserved
-//! beforehand, marks the slot and returns: the thread runs again before the copy is read. A handler that answers late finds
-//! another generation and writes nothing. If a sandbox denies signals with a value, a plain one is sent (tgkill(2)); the slot
-//! then names the thread that is to answer. `signal.rs` has the signals, `stack.rs` the stacks that their handlers run on.
+//! A slot names the thread that is to answer, and a signal is sent to that thread (tgkill(2)). Its handler looks for the slot,
+//! claims it by compare-and-swap, copies the machine context and the stack into memory that was reserved beforehand, marks the
+//! slot and returns: the thread runs again before the copy is read. A handler that comes late finds the request withdrawn and
+//! writes nothing, or answers the present one. `signal.rs` has the signals, `stack.rs` the stacks that their handlers run on.
 //!
 //! What a signal does to the thread beyond the pause: a blocked `poll`, `epoll_wait`, `nanosleep`
 //! and others (signal(7)) return EINTR whether SA_RESTART is set or not.
 
 mod copy;
 mod handler;
-mod queue;
 mod signal;
 mod slot;
 mod stack;
-mod stream;
 mod wait;
 
 use std::cell::OnceCell;
@@ -23,18 +20,16 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use self::handler::HANDLERS;
-pub use self::handler::{answer, refuse};
-use self::queue::{is_denied, queue, send};
-use self::signal::{ALTERNATE, PRESENT, is_lasting};
+pub use self::handler::{handle_capture, refuse_request};
+use self::signal::{ON_ALTERNATE_STACK, ON_PRESENT_STACK, is_lasting};
 pub use self::signal::{
     claim_profiling, claim_profiling_for_this_thread, claim_signals, install, release_profiling,
     taken, uninstall,
 };
-use self::slot::{
-    COPYING, FREE, GENERATION_MASK, GENERATION_SHIFT, IDLE, PHASE_MASK, REQUESTED, SLOTS, StackPart,
-};
+use self::slot::{COPYING, FREE, GENERATION_SHIFT, IDLE, PHASE_MASK, REQUESTED, SLOTS, StackPart};
 use self::wait::wait;
 use super::memory::Reserved;
+use super::send_to;
 pub use crate::platform::surface::{Copied, StopBudget, StopError};
 use crate::platform::{SystemError, Thread};
 
@@ -46,7 +41,7 @@ pub struct Stopper {
 }
 
 /// Deeper stacks are rare, and cost a page fault for each further page the first time.
-const TOUCHED: usize = 256 << 10;
+const TOUCHED: usize = 64 << 10;
 
 impl Stopper {
     /// Reserves room for a copy of `room` bytes, and touches as much of it as nearly all stacks need;
@@ -124,8 +119,13 @@ impl Stopper {
             // A previous handler was itself stopped in the middle; the memory is still its own.
             return Err(StopError::Unresponsive);
         }
-        let signal = signal_for(thread, &known, budget.answer)?;
-        let generation = (state >> GENERATION_SHIFT).wrapping_add(1) & GENERATION_MASK;
+        let signal = if stack::must_be_alternate(thread, &known) {
+            &ON_ALTERNATE_STACK
+        } else {
+            &ON_PRESENT_STACK
+        };
+        let signal = signal.open_to(thread, budget.answer)?;
+        let generation = (state >> GENERATION_SHIFT).wrapping_add(1);
         {
             // SAFETY: no handler has the slot: it is neither REQUESTED nor COPYING, and only this
             // stopper makes it so.
@@ -138,15 +138,7 @@ impl Stopper {
         slot.thread.store(thread.tid(), Ordering::Relaxed);
         let requested = (generation << GENERATION_SHIFT) | REQUESTED;
         slot.state.store(requested, Ordering::Release);
-        let mut queued = queue(signal, thread, (self.slot as u64) << 56 | generation);
-        if matches!(&queued, Err(StopError::System(error)) if is_denied(error)) {
-            // Without a value SIGPROF would be taken for the app's.
-            queued = match signal {
-                libc::SIGPROF => Err(StopError::Blocked),
-                _ => send(signal, thread),
-            };
-        }
-        if let Err(error) = queued {
+        if let Err(error) = send(signal, thread) {
             slot.moves(generation, REQUESTED, IDLE);
             return Err(error);
         }
@@ -171,21 +163,18 @@ impl Stopper {
     }
 }
 
-/// The signal by which to ask `thread`, whose own stack lies at `known`. Signal-safe.
-fn signal_for(thread: Thread, known: &Range<u64>, patience: u64) -> Result<i32, StopError> {
-    let signal = if stack::must_be_alternate(thread, known) {
-        &ALTERNATE
-    } else {
-        &PRESENT
-    };
-    signal.open_to(thread, patience)
-}
-
-/// Shows `thread` that an alternate stack is offered to it.
-#[cfg(feature = "thread-stacks")]
-pub fn offer_stack(thread: Thread, generation: u64) -> Result<(), StopError> {
-    let value = handler::STACK_OFFER << 56 | generation;
-    queue(signal_for(thread, &(0..0), 0)?, thread, value)
+/// Sends the signal to one thread. Signal-safe.
+fn send(signal: i32, thread: Thread) -> Result<(), StopError> {
+    match send_to(thread, signal) {
+        0 => Ok(()),
+        failed => Err(match failed.wrapping_neg() as i32 {
+            libc::ESRCH => StopError::Gone,
+            code => StopError::System(SystemError {
+                call: "tgkill",
+                source: std::io::Error::from_raw_os_error(code),
+            }),
+        }),
+    }
 }
 
 impl Drop for Stopper {
@@ -194,9 +183,7 @@ impl Drop for Stopper {
         let mut now = state.load(Ordering::Acquire);
         // While a stuck handler still writes, both slot and memory are left to it for good.
         while now & PHASE_MASK != COPYING {
-            let free = ((now >> GENERATION_SHIFT).wrapping_add(1) & GENERATION_MASK)
-                << GENERATION_SHIFT
-                | FREE;
+            let free = (now >> GENERATION_SHIFT).wrapping_add(1) << GENERATION_SHIFT | FREE;
             match state.compare_exchange(now, free, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     // SAFETY: dropped here alone, once; no handler knows it any more.

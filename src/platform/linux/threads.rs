@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::proc_files::{TASKS, hexadecimal, number, read_task};
+use super::send_to;
 use super::system_call;
 use crate::platform::descriptors;
 
@@ -49,8 +50,8 @@ impl Thread {
 
     /// Returns true if this process has such a thread now.
     pub fn is_alive(self) -> bool {
-        // SAFETY: signal 0 is not sent; the call only returns whether the thread is there.
-        let known = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.0, 0) == 0 };
+        // Signal 0 is not sent.
+        let known = send_to(self, 0) == 0;
         // One that has ended stays known for a moment, the first thread until all others have ended (wait(2), proc(5)).
         known && !matches!(self.state(), Some(b'Z' | b'X'))
     }

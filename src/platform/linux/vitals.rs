@@ -119,6 +119,7 @@ pub fn cores() -> Option<u64> {
 }
 
 /// The number behind `key` at a line's start, in bytes.
+#[inline(never)]
 fn kibibytes(text: &[u8], key: &[u8]) -> Option<u64> {
     let line = text
         .split(|&byte| byte == b'\n')

@@ -1,9 +1,9 @@
 //! Classifies a thread's wait, by its state and the system call in which it sleeps, and names that call.
 //!
 //! An uninterruptible sleep (`D`) is a wait for a disk or for a lock of the kernel's on the way there; but the parent
-//! of vfork(2) waits so too. In an interruptible one the call decides: those of a file system wait for nothing else,
-//! and those that take a descriptor wait for a disk if it is a file's. A mutex of the C library names its owner. Any
-//! other sleep may be how an app waits for its next event.
+//! of vfork(2) waits so too. In an interruptible one, as where a program serves the file system, a call waits for a disk if it
+//! takes the descriptor of a file. A mutex of the C library names its owner. Any other sleep may be how an app waits for its next
+//! event.
 
 use super::proc_files::Path;
 use crate::platform::surface::{Blocked, Holder, Waits};
@@ -36,7 +36,6 @@ fn classify(
             (Some(call), Some(at)) if takes_file(call) && is_on_disk(at.arguments[0] as i32) => {
                 Waits::Disk
             }
-            (Some(call), _) if is_file_call(call) => Waits::Disk,
             _ => Waits::Event,
         },
     }
@@ -71,44 +70,6 @@ fn takes_file(call: libc::c_long) -> bool {
         libc::SYS_sync_file_range,
         libc::SYS_ftruncate,
         libc::SYS_fallocate,
-    ]
-    .contains(&call)
-}
-
-/// Returns true for calls that look a path up or write a file system back, and open nothing: open(2) waits for the
-/// other end of a fifo, too.
-fn is_file_call(call: libc::c_long) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    if [
-        libc::SYS_stat,
-        libc::SYS_lstat,
-        libc::SYS_access,
-        libc::SYS_readlink,
-        libc::SYS_unlink,
-        libc::SYS_rename,
-        libc::SYS_mkdir,
-        libc::SYS_rmdir,
-    ]
-    .contains(&call)
-    {
-        return true;
-    }
-    [
-        libc::SYS_newfstatat,
-        libc::SYS_statx,
-        libc::SYS_faccessat,
-        libc::SYS_faccessat2,
-        libc::SYS_readlinkat,
-        libc::SYS_unlinkat,
-        libc::SYS_renameat2,
-        libc::SYS_mkdirat,
-        libc::SYS_linkat,
-        libc::SYS_symlinkat,
-        libc::SYS_truncate,
-        libc::SYS_statfs,
-        libc::SYS_sync,
-        libc::SYS_syncfs,
-        libc::SYS_msync,
     ]
     .contains(&call)
 }
@@ -265,7 +226,7 @@ mod tests {
                 &on(56, 0x4111),
                 Waits::Event,
             ),
-            ("newfstatat", b'S', &on(262, -100), Waits::Disk),
+            ("newfstatat", b'S', &on(262, -100), Waits::Event),
             (
                 "openat, perhaps of a fifo",
                 b'S',

@@ -8,13 +8,13 @@ use crate::recorder::{Recording, ReportBuffers};
 use crate::report::NearMemoryView;
 
 /// Bytes before an instruction or a fault address, and as many after it.
-const AROUND: u64 = 64;
+const BYTES_AROUND: u64 = 64;
 /// Below the stack pointer: the red zone of x86_64's and arm64's ABI (System V ABI, AMD64, 3.2.2).
 const RED_ZONE: u64 = 128;
-const STACK: usize = 1024;
-const TEXT: usize = 256;
+const STACK_BYTES: usize = 1024;
+const MAX_TEXT: usize = 256;
 /// Shorter ones are numbers more often than texts.
-const SHORTEST: usize = 4;
+const MIN_TEXT: usize = 4;
 
 /// Writes a `memory` section for each place that can be read. Signal-safe.
 pub(super) fn write(
@@ -25,11 +25,11 @@ pub(super) fn write(
 ) {
     let around = |address: u64| {
         (
-            address.saturating_sub(AROUND),
-            const { 2 * AROUND as usize },
+            address.saturating_sub(BYTES_AROUND),
+            const { 2 * BYTES_AROUND as usize },
         )
     };
-    let stack_window = (registers.sp().saturating_sub(RED_ZONE), STACK);
+    let stack_window = (registers.sp().saturating_sub(RED_ZONE), STACK_BYTES);
     let places = [
         ("pc", Some(around(registers.pc()))),
         ("address", address.map(around)),
@@ -49,7 +49,7 @@ pub(super) fn write(
     if !is_dumpable() {
         return one("withheld", 0, &[], Some("the process is not dumpable"));
     }
-    let mut buffer = [0; STACK];
+    let mut buffer = [0; STACK_BYTES];
     for (of, place) in places {
         let Some((start, length)) = place else {
             continue;
@@ -63,7 +63,7 @@ pub(super) fn write(
         if at == registers.pc() || at == registers.sp() {
             continue;
         }
-        let mut buffer = [0; TEXT];
+        let mut buffer = [0; MAX_TEXT];
         let length = memory::read(at, &mut buffer);
         if let Some(text) = buffer.get(..length).and_then(text) {
             one(of, at, &[], Some(text));
@@ -103,7 +103,7 @@ fn text(bytes: &[u8]) -> Option<&str> {
         Err(_) => return None,
     };
     let reads = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
-    (text.len() >= SHORTEST && text.chars().all(reads)).then_some(text)
+    (text.len() >= MIN_TEXT && text.chars().all(reads)).then_some(text)
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ use crate::platform::{Thread, ThreadName};
 use crate::recorder::helper::{Helper, Renewals};
 use crate::recorder::scratch::{self, Scratch, view};
 use crate::recorder::{Recording, ReportBuffers};
-use crate::report::{CaptureView, EventKind, EventView, Found, RawFrame, SignalView, ThreadView};
+use crate::report::{
+    CaptureView, CutReason, EventKind, EventView, Found, RawFrame, SignalView, ThreadView,
+};
 use crate::store::launch;
 use crate::trigger::crash::{self, CrashPart, Crashed};
 use crate::trigger::panic::PanicNote;
@@ -20,7 +22,7 @@ use crate::trigger::signal_names::{code_name, signal_name};
 use crate::trigger::terminate::Exception;
 
 /// Longest time that a crash in unknown code waits for a new image table, nanoseconds.
-const REFRESH_WAIT: u64 = 50_000_000;
+const MAX_REFRESH_WAIT: u64 = 50_000_000;
 
 /// A report while it is written.
 pub(super) struct CrashReport<'a> {
@@ -29,9 +31,9 @@ pub(super) struct CrashReport<'a> {
     crashed: &'a Crashed,
     cause: Option<Cause>,
     images: ImagesGuard,
-    cost: CaptureView<'static>,
+    cost: CaptureView,
     /// The report's `cut`: the first part that a fault cut off.
-    cut: Option<&'static str>,
+    cut: Option<CutReason>,
     /// True once it was tried to create the report's own file.
     has_tried_own_file: bool,
 }
@@ -65,7 +67,7 @@ impl<'a> CrashReport<'a> {
                 self.cut = self.cut.or(Some(cut));
                 if let Some(recording) = &mut self.work.recording {
                     // The file may have a section that was not counted yet.
-                    recording.settle();
+                    recording.truncate_to_whole();
                 }
                 if self.length() != before {
                     break;
@@ -95,7 +97,7 @@ impl<'a> CrashReport<'a> {
     fn open(&mut self) {
         let kind = self.cause.insert(Cause::of(self.crashed)).kind();
         let CrashRecorder { facts, folder, .. } = self.recorder;
-        let (buffers, stamp) = (&mut self.work.work.buffers, self.work.stamp);
+        let (buffers, stamp) = (&mut self.work.scratch.buffers, self.work.stamp);
         launch::crashes(folder, kind == EventKind::Panic);
         // In a sandbox this may fault.
         if !std::mem::replace(&mut self.has_tried_own_file, true) {
@@ -134,12 +136,12 @@ impl<'a> CrashReport<'a> {
             location: cause.panic.map(PanicNote::location),
             ..EventView::default()
         };
-        recording.event(&mut self.work.work.buffers, &view);
+        recording.event(&mut self.work.scratch.buffers, &view);
     }
 
     fn thread(&mut self) {
         let CrashWork {
-            work,
+            scratch,
             thrown: frames,
             recording: Some(recording),
             ..
@@ -147,9 +149,9 @@ impl<'a> CrashReport<'a> {
         else {
             return;
         };
-        self.cost = thread(recording, work, &mut self.images, self.crashed);
+        self.cost = thread(recording, scratch, &mut self.images, self.crashed);
         if let Some(exception) = self.cause.as_ref().and_then(|cause| cause.exception) {
-            let buffers = &mut work.buffers;
+            let buffers = &mut scratch.buffers;
             thrown(recording, buffers, frames, &self.images, exception);
         }
     }
@@ -158,7 +160,7 @@ impl<'a> CrashReport<'a> {
         let Some(recording) = &mut self.work.recording else {
             return;
         };
-        let buffers = &mut self.work.work.buffers;
+        let buffers = &mut self.work.scratch.buffers;
         recording.vitals_and_context(buffers);
         if self.recorder.near_memory {
             let Crashed {
@@ -174,7 +176,7 @@ impl<'a> CrashReport<'a> {
         };
         let written = [self.crashed.thread, Thread::current()];
         let others = |thread| !written.contains(&thread);
-        let (work, images) = (&mut self.work.work, &mut self.images);
+        let (work, images) = (&mut self.work.scratch, &mut self.images);
         let tally = work.write_threads(recording, images, Renewals::default(), others);
         tally.add_to(&mut self.cost);
     }
@@ -184,13 +186,13 @@ impl<'a> CrashReport<'a> {
         let Some(mut recording) = self.work.recording.take() else {
             return;
         };
-        let buffers = &mut self.work.work.buffers;
+        let buffers = &mut self.work.scratch.buffers;
         if self.cut.is_some() {
             // Frames in the file may refer to images that are not in it yet.
             recording.images(buffers, &self.images);
         }
         let cut = self.cut.or(self.cost.cut);
-        recording.cost(buffers, &CaptureView { cut, ..self.cost });
+        recording.write_cost(buffers, &CaptureView { cut, ..self.cost });
         recording.loss(buffers);
         let is_whole = recording.finish(&self.recorder.folder, buffers).is_ok();
         if let Some(pending) = self.cause.as_ref().and_then(|cause| cause.panic)
@@ -208,7 +210,7 @@ fn thread(
     work: &mut Scratch,
     images: &mut ImagesGuard,
     crashed: &Crashed,
-) -> CaptureView<'static> {
+) -> CaptureView {
     let mut named = [("", 0); 40];
     let mut count = 0usize;
     for (register, slot) in crashed.registers.named().zip(&mut named) {
@@ -224,10 +226,10 @@ fn thread(
     };
     // A library may have been loaded since. Only the helper thread may call the loader.
     let renew = || {
-        let is_renewed = Helper::refresh_within(REFRESH_WAIT);
+        let is_renewed = Helper::refresh_within(MAX_REFRESH_WAIT);
         if !is_renewed {
             // The helper may never leave the loader's lock.
-            crash::call();
+            crash::recall_monitor();
         }
         is_renewed
     };

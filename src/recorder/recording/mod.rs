@@ -15,21 +15,18 @@ use crate::context::CONTEXT;
 use crate::platform::folder::Folder;
 use crate::platform::{clock, file, fresh_id};
 use crate::report::{
-    AppView, CaptureView, ClosedBy, EventKind, EventView, HeadView, LossView, OsView, ReportWriter,
-    Sink, SinkError, StallEndView,
+    AppView, CaptureView, ClosedBy, CutReason, EventKind, EventView, HeadView, LossView, OsView,
+    ReportWriter, Sink, SinkError, StallEndView,
 };
 use crate::store::{Name, PARTIAL, WHOLE};
 use crate::trigger::loss::{self, LOSSES, LossReason};
-use crate::vitals::GAUGES;
+use crate::vitals::VITALS;
 
 impl Sink for &file::File {
     fn write(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
         file::File::write(self, bytes).map_err(|errno| SinkError { errno })
     }
 }
-
-/// The `cut` of a report whose sections did not all get through.
-const DISK_FULL: &str = "the disk took no more";
 
 /// The time and id of a report: nanoseconds since the Unix epoch when it was begun, and what no other has.
 #[derive(Debug, Clone, Copy, Default)]
@@ -192,15 +189,15 @@ impl Recording {
         if let Err(error) = result {
             self.failed = Some(error);
             self.is_missing_unsaid = true;
-            self.settle();
+            self.truncate_to_whole();
         }
         result.is_ok()
     }
 
     /// Cuts the file to the whole sections that are counted.
-    pub fn settle(&mut self) {
-        let end = self.start.saturating_add(self.length);
-        self.torn = self.file.truncate(end).is_err();
+    #[inline(never)]
+    pub fn truncate_to_whole(&mut self) {
+        self.torn = (self.file.truncate(self.start.saturating_add(self.length))).is_err();
     }
 
     /// Writes `event`.
@@ -216,7 +213,7 @@ impl Recording {
 
     /// Writes `vitals` and `context`.
     pub fn vitals_and_context(&mut self, buffers: &mut ReportBuffers) {
-        self.write(buffers.buffer(), |writer| writer.section(&GAUGES.read()));
+        self.write(buffers.buffer(), |writer| writer.section(&VITALS.read()));
         let (buffer, context) = buffers.context();
         if !context.is_empty() {
             context.with_view(|view| self.write(buffer, |writer| writer.section(view)));
@@ -242,11 +239,11 @@ impl Recording {
     }
 
     /// Writes what the capture cost, and that sections are missing if some are.
-    pub fn cost(&mut self, buffers: &mut ReportBuffers, cost: &CaptureView<'_>) {
-        let cut = self.failed.map_or(cost.cut, |_| Some(DISK_FULL));
+    pub fn write_cost(&mut self, buffers: &mut ReportBuffers, cost: &CaptureView) {
+        let cut = self.failed.map_or(cost.cut, |_| Some(CutReason::DiskFull));
         // If the full section does not fit, one with `cut` alone may.
         let word = CaptureView {
-            cut: Some(DISK_FULL),
+            cut: Some(CutReason::DiskFull),
             ..CaptureView::default()
         };
         let mut views = [CaptureView { cut, ..*cost }, word].into_iter();
@@ -268,7 +265,7 @@ impl Recording {
         }
         let writer = ReportWriter::resume(buffers.buffer(), &self.file, self.crc, self.sections);
         if let Err(error) = writer.finish(ClosedBy::Writer) {
-            self.settle();
+            self.truncate_to_whole();
             return Err(error.errno);
         }
         let whole = Name::new(self.time, self.kind.as_str(), &self.id, WHOLE);

@@ -7,8 +7,8 @@ use crate::capture::{Captured, ImagesGuard};
 use crate::recorder::ReportBuffers;
 use crate::recorder::process_info::arch_name;
 use crate::report::{
-    Found, Frames, ImageView, Omitted, RawFrame, SampleView, Stacked, Thread, ThreadView, WalkEnd,
-    With,
+    Found, Frames, ImageView, Omitted, RawFrame, SampleView, Stacked, Thread, ThreadState,
+    ThreadView, WalkEnd, With,
 };
 use crate::trigger::sampling::{FoldedSample, Samples};
 
@@ -24,8 +24,8 @@ impl Recording {
     ) {
         let names = self.names_of(captured.frames, images);
         let (buffer, indices, frames) = buffers.parts();
-        let frames = indices.number(captured.frames, images, frames);
-        indices.need(captured.tasks, images);
+        let frames = indices.number_images(captured.frames, images, frames);
+        indices.count_async_images(captured.tasks, images);
         let view = ThreadView {
             frames,
             tasks: captured.tasks,
@@ -58,15 +58,16 @@ impl Recording {
 
     /// Writes a thread that did not answer, without a stack; `is_blocked` if it blocks the signal that would stop it.
     /// Signal-safe.
+    #[inline(never)]
     pub fn unanswered(
         &mut self,
         buffers: &mut ReportBuffers,
         thread: &ThreadView<'_>,
         is_blocked: bool,
     ) {
-        let blocked = is_blocked.then_some("signal blocked");
+        let blocked = is_blocked.then_some(ThreadState::SignalBlocked);
         let view = ThreadView {
-            state: blocked.or(Some("unresponsive")),
+            state: blocked.or(Some(ThreadState::Unresponsive)),
             end: Some(WalkEnd::Unreadable),
             ..*thread
         };
@@ -84,7 +85,7 @@ impl Recording {
         let (buffer, indices, scratch) = buffers.parts();
         let view = ThreadView {
             name: Some(Thread::LAST_EXCEPTION),
-            frames: indices.number(frames, images, scratch),
+            frames: indices.number_images(frames, images, scratch),
             omitted,
             ..ThreadView::default()
         };
@@ -113,8 +114,8 @@ impl Recording {
     ) {
         let names = self.names_of(sample.frames, images);
         let (buffer, indices, frames) = buffers.parts();
-        let frames = indices.number(sample.frames, images, frames);
-        indices.need(sample.tasks, images);
+        let frames = indices.number_images(sample.frames, images, frames);
+        indices.count_async_images(sample.tasks, images);
         let view = SampleView {
             at: Duration::from_nanos(sample.at),
             state: sample.state,

@@ -1,7 +1,5 @@
 //! Async callers: the functions that await the one of a frame.
 
-use serde::{Deserialize, Serialize};
-
 /// The functions that await the function of a frame, innermost first: they are on no stack.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -71,8 +69,7 @@ impl Chains for RawChains<'_> {
 
 words! {
     /// The reason why a chain of async callers ended.
-    #[derive(Default, Serialize, Deserialize)]
-    #[serde(rename_all = "lowercase")]
+    #[derive(Default)]
     #[non_exhaustive]
     pub enum AsyncEnd {
         /// The task's first function was reached: nobody awaits it.

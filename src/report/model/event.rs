@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::{Extra, Value};
-use crate::report::wire::fields::{Address, As, Maybe, Nanos, extra, is_default, lenient};
+use crate::report::wire::fields::{Address, As, Maybe, Nanos, extra, lenient};
 
 words! {
     /// The kind of event that a report is about.
-    #[derive(Default, Serialize, Deserialize)]
-    #[serde(rename_all = "lowercase")]
+    #[derive(Default)]
     #[non_exhaustive]
     pub enum EventKind {
         /// The watched thread's run loop did not come round in time.
@@ -36,8 +33,7 @@ words! {
 
 words! {
     /// The class of a stall.
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "snake_case")]
+    #[derive(Default)]
     #[non_exhaustive]
     pub enum StallClass {
         /// The launch: no turn has ended yet.
@@ -51,14 +47,9 @@ words! {
         /// The frame rate was low while the thread used the CPU.
         SlowFrames = "slow_frames",
         /// A class that this version does not know; [`Report::class_word`](super::Report::class_word) returns its name.
+        #[default]
         #[serde(other)]
         Other = "other",
-    }
-}
-
-impl StallClass {
-    pub(super) fn is_other(class: &Option<StallClass>) -> bool {
-        *class == Some(StallClass::Other)
     }
 }
 
@@ -84,7 +75,7 @@ section! {
         /// `stall`, `crash` (a signal or Mach exception), `panic` (Rust), `exception` (uncaught, Objective-C or C++),
         /// `live` (by `record`), `cpu`, `memory` (too much of it).
         /// *always*
-        #[serde(rename = "type", deserialize_with = "lenient", skip_serializing_if = "is_default")]
+        #[serde(rename = "type", deserialize_with = "lenient")]
         kind: EventKind,
         /// True if the process died of it.
         /// *else `false`*
@@ -100,7 +91,7 @@ section! {
         thresholds: Option<Thresholds> as Option<ThresholdsView>,
         /// Class of a stall: `busy`, `blocked`, `starved`, `launch`, `slow_frames`.
         /// *else unknown*
-        #[serde(deserialize_with = "lenient", skip_serializing_if = "StallClass::is_other")]
+        #[serde(deserialize_with = "lenient")]
         class: Option<StallClass>,
         /// Name of the exception or of the panicking thread.
         /// *else none*

@@ -113,7 +113,7 @@ pub enum Found {
     /// 2: the frame pointer.
     FramePointer,
     /// 3: the link register, or the return address at the stack pointer.
-    LinkRegister,
+    LeafReturnAddress,
     /// 254: an async caller of the frame before it, as other recorders list them. Its address, at which it resumes, is
     /// looked up as it is.
     AsyncCaller,
@@ -130,7 +130,7 @@ impl Found {
             Found::Context => 0,
             Found::UnwindInfo => 1,
             Found::FramePointer => 2,
-            Found::LinkRegister => 3,
+            Found::LeafReturnAddress => 3,
             Found::AsyncCaller => 254,
             Found::Unknown => 255,
             Found::Other(n) => n,
@@ -143,7 +143,7 @@ impl Found {
             0 => Found::Context,
             1 => Found::UnwindInfo,
             2 => Found::FramePointer,
-            3 => Found::LinkRegister,
+            3 => Found::LeafReturnAddress,
             254 => Found::AsyncCaller,
             255 => Found::Unknown,
             n => Found::Other(n),
@@ -153,8 +153,7 @@ impl Found {
 
 words! {
     /// The reason why a walk stopped.
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "lowercase")]
+    #[derive(Default)]
     #[non_exhaustive]
     pub enum WalkEnd {
         /// The thread's first function was reached.
@@ -164,19 +163,12 @@ words! {
         /// Memory that the next frame needs could not be read.
         Unreadable = "unreadable",
         /// The address is in no image with unwind information, and no other rule applied.
-        #[serde(rename = "no unwind info")]
         NoUnwindInfo = "no unwind info",
         /// As many frames as there is room for.
         Limit = "limit",
         /// A word that this version does not know; it is in [`Thread::extra`](super::Thread::extra) under `end`.
+        #[default]
         #[serde(other)]
         Other = "other",
-    }
-}
-
-impl WalkEnd {
-    /// Returns true if the word in the file is not one that this version knows; it is kept among the unknown keys.
-    pub(super) fn is_other(end: &Option<WalkEnd>) -> bool {
-        *end == Some(WalkEnd::Other)
     }
 }

@@ -60,49 +60,32 @@ section! {
     }
 }
 
-/// A head of this version of the format and of the Unix epoch; nothing else is known.
+/// Implements `Default`: a head of this version of the format and of the Unix epoch; nothing else is known.
 macro_rules! unknown_head {
-    ($head:ident { $($field:ident),* }) => {
-        $head {
-            format: Magic::Wedjat,
-            version: VERSION,
-            time: SystemTime::UNIX_EPOCH,
-            $($field: Default::default()),*
+    ($head:ty $(, $field:ident)*) => {
+        impl Default for $head {
+            fn default() -> Self {
+                Self {
+                    format: Magic::Wedjat,
+                    version: VERSION,
+                    time: SystemTime::UNIX_EPOCH,
+                    id: [0; 16],
+                    launch: [0; 16],
+                    clock: Duration::ZERO,
+                    pid: 0,
+                    arch: Default::default(),
+                    app: Default::default(),
+                    os: Default::default(),
+                    device: None,
+                    $($field: Default::default(),)*
+                }
+            }
         }
     };
 }
 
-impl Default for Head {
-    /// A head of this version of the format and of the Unix epoch; nothing else is known.
-    fn default() -> Head {
-        unknown_head!(Head {
-            id,
-            launch,
-            clock,
-            pid,
-            arch,
-            app,
-            os,
-            device,
-            extra
-        })
-    }
-}
-
-impl Default for HeadView<'_> {
-    fn default() -> Self {
-        unknown_head!(HeadView {
-            id,
-            launch,
-            clock,
-            pid,
-            arch,
-            app,
-            os,
-            device
-        })
-    }
-}
+unknown_head!(Head, extra);
+unknown_head!(HeadView<'_>);
 
 section! {
     /// The app that was recorded.

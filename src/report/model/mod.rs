@@ -55,10 +55,10 @@ pub(crate) use head::VERSION;
 pub use head::{App, AppView, Head, HeadView, Magic, Os, OsView};
 pub(crate) use image::ImageIndex;
 pub use image::{Image, ImageView, NearMemory, NearMemoryView};
-pub use stack::{Sample, SampleView, Thread, ThreadView};
+pub use stack::{Sample, SampleView, Thread, ThreadState, ThreadView};
 pub use state::{
-    AppContext, AppContextView, Capture, CaptureView, Cpu, CpuView, End, EndView, Loss, LossView,
-    MemoryUse, MemoryUseView, StallEnd, StallEndView, StallOutcome, Vitals, VitalsView,
+    AppContext, AppContextView, Capture, CaptureView, Cpu, CpuView, CutReason, End, EndView, Loss,
+    LossView, MemoryUse, MemoryUseView, StallEnd, StallEndView, StallOutcome, Vitals, VitalsView,
 };
 pub use value::{Extra, Value, ValueView};
 

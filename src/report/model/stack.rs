@@ -8,6 +8,36 @@ use crate::report::wire::fields::{
     As, Maybe, Nanos, chains, extra, flag, frames, lenient, registers,
 };
 
+words! {
+    /// The state of a thread when it was captured.
+    #[derive(Default)]
+    #[non_exhaustive]
+    pub enum ThreadState {
+        /// It used the CPU.
+        Running = "running",
+        /// It was ready to run, and waited for a CPU.
+        Runnable = "runnable",
+        /// It waited in the kernel.
+        Blocked = "blocked",
+        /// It waited in the kernel in a way that no signal ends, as for a disk.
+        Uninterruptible = "uninterruptible",
+        /// A signal or a debugger had stopped it.
+        Stopped = "stopped",
+        /// It did not answer in time, and has no stack.
+        Unresponsive = "unresponsive",
+        /// It blocks the signal that stops threads, and has no stack.
+        SignalBlocked = "signal blocked",
+        /// It crashed while the report of another thread's crash was written.
+        CrashedToo = "crashed too",
+        /// It had ended: a main thread that ended before the process.
+        Ended = "ended",
+        /// A state that this version does not know; [`Thread::state_word`] and [`Sample::state_word`] return its name.
+        #[default]
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
 section! {
     /// One thread of the process.
     #[derive(Default)]
@@ -33,7 +63,7 @@ section! {
         /// (a main thread that ended before the process).
         /// *else unknown*
         #[serde(deserialize_with = "lenient")]
-        state: Option<String> as Option<&'a str>,
+        state: Option<ThreadState>,
         /// The system call it was in, by name or number.
         /// *else none*
         #[serde(deserialize_with = "lenient")]
@@ -45,10 +75,7 @@ section! {
         /// The reason why unwinding stopped: `root` (the thread's first function), `truncated`, `unreadable`,
         /// `no unwind info`, `limit`.
         /// *else unknown*
-        #[serde(
-            deserialize_with = "lenient",
-            skip_serializing_if = "WalkEnd::is_other"
-        )]
+        #[serde(deserialize_with = "lenient")]
         end: Option<WalkEnd>,
         /// Registers by name, in the platform's customary order.
         /// *else none*
@@ -76,7 +103,12 @@ impl Thread {
 
     /// Returns the report's word for why the walk stopped. It may be one that this version does not know.
     pub fn end_word(&self) -> Option<&str> {
-        end_word(self.end?, &self.extra)
+        Some(word(self.end?.as_str(), &self.extra, "end"))
+    }
+
+    /// Returns the report's word for the state. It may be one that this version does not know.
+    pub fn state_word(&self) -> Option<&str> {
+        Some(word(self.state?.as_str(), &self.extra, "state"))
     }
 }
 
@@ -99,13 +131,10 @@ section! {
         /// As in `thread`.
         /// *else unknown*
         #[serde(deserialize_with = "lenient")]
-        state: Option<String> as Option<&'a str>,
+        state: Option<ThreadState>,
         /// The reason why unwinding stopped, as in `thread`.
         /// *else `root`, or unknown*
-        #[serde(
-            deserialize_with = "lenient",
-            skip_serializing_if = "WalkEnd::is_other"
-        )]
+        #[serde(deserialize_with = "lenient")]
         end: Option<WalkEnd>,
         /// The callers that await the function of a frame: `[frame, callers, end]`.
         /// *else none*
@@ -125,10 +154,11 @@ section! {
 impl Sample {
     /// Returns the report's word for why the walk stopped. It may be one that this version does not know.
     pub fn end_word(&self) -> Option<&str> {
-        end_word(self.end?, &self.extra)
+        Some(word(self.end?.as_str(), &self.extra, "end"))
     }
-}
 
-fn end_word(end: WalkEnd, extra: &Extra) -> Option<&str> {
-    Some(word(end.as_str(), extra, "end"))
+    /// Returns the report's word for the state. It may be one that this version does not know.
+    pub fn state_word(&self) -> Option<&str> {
+        Some(word(self.state?.as_str(), &self.extra, "state"))
+    }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::event::word;
 use super::{Extra, StallClass, Value, ValueView};
 use crate::report::wire::fields::{
-    As, Maybe, Nanos, breadcrumbs, extra, flag, gauges, is_default, lenient, marks, pairs,
+    As, Maybe, Nanos, breadcrumbs, extra, flag, gauges, lenient, marks, pairs,
 };
 
 section! {
@@ -129,8 +129,7 @@ section! {
 
 words! {
     /// The outcome of a stall.
-    #[derive(Default, Serialize, Deserialize)]
-    #[serde(rename_all = "snake_case")]
+    #[derive(Default)]
     #[non_exhaustive]
     pub enum StallOutcome {
         /// The thread beats again.
@@ -174,11 +173,11 @@ section! {
         /// `recovered`, `uninstalled`, `thread_ended`; of slow frames `reported`; in reports of other tools `reported`,
         /// `killed` or `unknown`.
         /// *always*
-        #[serde(deserialize_with = "lenient", skip_serializing_if = "is_default")]
+        #[serde(deserialize_with = "lenient")]
         how: StallOutcome,
         /// As in `event`, of the whole stall.
         /// *else as in `event`*
-        #[serde(deserialize_with = "lenient", skip_serializing_if = "StallClass::is_other")]
+        #[serde(deserialize_with = "lenient")]
         class: Option<StallClass>,
         /// As in `event`: the cause of most of the stall's time.
         /// *none if there is a `class`, else as in `event`*
@@ -190,7 +189,7 @@ section! {
 section! {
     /// Cost of a capture.
     #[derive(Default)]
-    Capture, CaptureView<'a> {
+    Capture, CaptureView {
         /// Time for which the watched thread was stopped.
         /// *else unknown; ns*
         #[serde(with = "Maybe::<Nanos>")]
@@ -211,10 +210,54 @@ section! {
         /// *else unknown; count*
         #[serde(deserialize_with = "lenient")]
         unanswered: Option<u64>,
-        /// Reason for which the capture was cut short: a text, or `true`.
+        /// Reason for which the capture was cut short: `limit`, `quota`, `the disk took no more`, or what went wrong in which
+        /// part of the writing, as `crashed while writing the event`.
         /// *else nothing was*
         #[serde(deserialize_with = "lenient")]
-        cut: Option<Value> as Option<&'a str>,
+        cut: Option<CutReason>,
+    }
+}
+
+words! {
+    /// The reason for which a capture was cut short. *Crashed* is a fault in the writer of a crash report, *stuck* a part of it
+    /// that did not end in time.
+    #[derive(Default)]
+    #[non_exhaustive]
+    pub enum CutReason {
+        /// A limit of stack, threads or time.
+        Limit = "limit",
+        /// The report's share of the disk was used up.
+        Quota = "quota",
+        /// The disk was full.
+        DiskFull = "the disk took no more",
+        /// Crashed before the file was open.
+        CrashedOpening = "crashed while opening the file",
+        /// Crashed in the section `event`.
+        CrashedInEvent = "crashed while writing the event",
+        /// Crashed in the stack of the thread that crashed.
+        CrashedUnwinding = "crashed while unwinding the crashed thread",
+        /// Crashed in `vitals` or `context`.
+        CrashedInVitals = "crashed while reading vitals and context",
+        /// Crashed in the other threads.
+        CrashedInThreads = "crashed while capturing the other threads",
+        /// Crashed at the end of the file.
+        CrashedClosing = "crashed while closing the report",
+        /// Stuck before the file was open.
+        StuckOpening = "stood still while opening the file",
+        /// Stuck in the section `event`.
+        StuckInEvent = "stood still while writing the event",
+        /// Stuck in the stack of the thread that crashed.
+        StuckUnwinding = "stood still while unwinding the crashed thread",
+        /// Stuck in `vitals` or `context`.
+        StuckInVitals = "stood still while reading vitals and context",
+        /// Stuck in the other threads.
+        StuckInThreads = "stood still while capturing the other threads",
+        /// Stuck at the end of the file.
+        StuckClosing = "stood still while closing the report",
+        /// A reason that this version does not know; its name is in [`Capture::extra`] under `cut`.
+        #[default]
+        #[serde(other)]
+        Other = "other",
     }
 }
 

@@ -100,11 +100,7 @@ impl Serialize for Value {
             Value::Extension(kind, bytes) if !s.is_human_readable() => {
                 s.serialize_newtype_struct(EXTENSION, &(*kind, Plain(bytes)))
             }
-            Value::Bytes(bytes) => {
-                let mut map = s.serialize_map(Some(1))?;
-                map.serialize_entry("bytes", &Raw(bytes))?;
-                map.end()
-            }
+            Value::Bytes(bytes) => s.collect_map([("bytes", Raw(bytes))]),
             Value::Extension(kind, bytes) => {
                 let mut map = s.serialize_map(Some(2))?;
                 map.serialize_entry("extension", kind)?;
@@ -115,9 +111,7 @@ impl Serialize for Value {
                 if s.is_human_readable()
                     && (!pairs.iter().all(|(key, _)| is_text(key)) || special(pairs).is_some()) =>
             {
-                let mut map = s.serialize_map(Some(1))?;
-                map.serialize_entry("map", pairs)?;
-                map.end()
+                s.collect_map([("map", pairs)])
             }
             Value::Map(pairs) => s.collect_map(pairs.iter().map(|(key, value)| (key, value))),
         }

@@ -5,48 +5,33 @@ use super::{HeadState, SectionReader};
 use crate::report::checksum::crc32;
 use crate::report::damage::{DamageKind, ReadError, looks_like};
 use crate::report::model::*;
-use crate::report::section::{Checks, SectionAt};
+use crate::report::section::SectionAt;
 use crate::report::wire::lenient::Gap;
 use crate::report::write::ClosedBy;
 
 impl SectionReader<'_> {
     /// Fails unless the bytes are a report in a version that can be read.
-    pub(super) fn judge_head(&mut self, format: Option<Magic>) -> Result<(), ReadError> {
-        if b"\x92\xa4head".starts_with(self.bytes) {
-            return Err(ReadError::CutInHead {
-                bytes: self.bytes.len() as u64,
-            });
+    pub(super) fn judge_head(&mut self) -> Result<(), ReadError> {
+        let is_cut = self.head == HeadState::Damaged && self.sections == 0 && self.cut;
+        if is_cut || b"\x92\xa4head".starts_with(self.bytes) {
+            let bytes = self.bytes.len() as u64;
+            return Err(ReadError::CutInHead { bytes });
         }
-        let not_a_report = |looks_like| {
-            Err(ReadError::NotAReport {
-                offset: self.damages.base,
-                looks_like,
-            })
-        };
-        match (self.head, format) {
-            (HeadState::Read, Some(Magic::Other)) => not_a_report(Some(
+        let offset = self.damages.base;
+        let not_a_report = |looks_like| Err(ReadError::NotAReport { offset, looks_like });
+        let version = self.report.head.version;
+        match self.head {
+            HeadState::Read if self.report.head.format == Magic::Other => not_a_report(Some(
                 "a report of another kind: its `format` is not \"wedjat\"",
             )),
-            (HeadState::Read, _) => {
-                let version = self.report.head.version;
-                if version != VERSION {
-                    return Err(ReadError::Version { version });
-                }
-                Ok(())
-            }
+            HeadState::Read if version != VERSION => Err(ReadError::Version { version }),
+            HeadState::Read => Ok(()),
             // A single section may be one by chance, unless its kind is known.
-            (HeadState::Missing, _) if self.sections == 0 || !self.has_known_sections() => {
+            HeadState::Missing if self.sections <= self.report.unknown.len() as u64 => {
                 not_a_report(looks_like(self.bytes))
             }
-            (HeadState::Damaged, _) if self.sections == 0 => {
-                if self.cut {
-                    return Err(ReadError::CutInHead {
-                        bytes: self.bytes.len() as u64,
-                    });
-                }
-                not_a_report(looks_like(self.bytes))
-            }
-            (HeadState::Missing | HeadState::Damaged, _) => {
+            _ if self.sections == 0 => not_a_report(looks_like(self.bytes)),
+            HeadState::Missing | HeadState::Damaged => {
                 self.damages.add(0, DamageKind::Head, || {
                     "the report has no `head` that can be read: app, system, time and process are \
                      unknown"
@@ -57,23 +42,20 @@ impl SectionReader<'_> {
         }
     }
 
-    fn has_known_sections(&self) -> bool {
-        self.sections > self.report.unknown.len() as u64
-    }
-
     pub(super) fn judge_crc(&mut self, section: &SectionAt<'_>, end: &End) {
         let before = self.bytes.get(self.head_start..section.start);
         let before = before.unwrap_or_default();
-        let actual = match self.checks {
-            // It was found to fit.
-            Checks::Ignore => end.crc32,
-            _ => crc32(0, before),
+        let stated = end.crc32;
+        let actual = if self.is_vouched_for {
+            stated
+        } else {
+            crc32(0, before)
         };
-        if actual != end.crc32 {
-            let stated = end.crc32;
-            let hint = match self.checks {
-                Checks::Required => "sections whose own check fits are whole",
-                _ => "some of what was read may be wrong",
+        if actual != stated {
+            let hint = if self.must_check {
+                "sections whose own check fits are whole"
+            } else {
+                "some of what was read may be wrong"
             };
             self.damages.add(section.start, DamageKind::Crc, || {
                 format!(
@@ -109,17 +91,10 @@ impl SectionReader<'_> {
         let next_launch = ClosedBy::NextLaunch.as_str();
         let end = self.report.end.as_ref();
         let is_whole = end.is_some_and(|end| end.closed_by != next_launch) && !self.has_gap;
-        let threads = self
-            .report
-            .threads
-            .iter_mut()
-            .map(|thread| &mut thread.frames);
-        let samples = self
-            .report
-            .samples
-            .iter_mut()
-            .map(|sample| &mut sample.frames);
-        let starts = self.starts.threads.iter().chain(&self.starts.samples);
+        let (threads, samples) = (&mut self.report.threads, &mut self.report.samples);
+        let threads = threads.iter_mut().map(|thread| &mut thread.frames);
+        let samples = samples.iter_mut().map(|sample| &mut sample.frames);
+        let starts = self.thread_starts.iter().chain(&self.sample_starts);
         for (frames, &start) in threads.chain(samples).zip(starts) {
             let mut beyond = None;
             for frame in frames.iter_mut() {

@@ -5,13 +5,11 @@ mod judge;
 use serde::Deserialize;
 
 use super::checksum::crc32;
-use super::damage::{Damage, DamageKind, Damages, ReadError, shown};
+use super::damage::{Damage, DamageKind, Damages, ReadError, printable};
 use super::limits;
 use super::model::*;
-use super::section::{
-    Checks, GapReason, Pieces, SectionAt, SectionOrGap, begin, check_of, has_checks,
-};
-use super::token::is_shallow;
+use super::section::{Pieces, SectionAt, SectionOrGap, begin, check_of, has_checks};
+use super::token::{GapReason, is_shallow};
 use super::wire::lenient::{Gap, decode};
 use super::wire::section::{WriteSection as _, is_known};
 
@@ -62,18 +60,22 @@ pub(crate) fn read_at(bytes: &[u8], base: u64) -> Result<Reading, ReadError> {
         return Err(ReadError::Empty);
     }
     let vouched = vouched_for(bytes);
+    let mut damages = Damages::default();
+    damages.base = base;
     let mut reader = SectionReader {
         bytes,
-        checks: checks(bytes, vouched.is_some()),
+        is_vouched_for: vouched.is_some(),
+        must_check: vouched.is_none() && has_checks(bytes),
         report: Report::default(),
-        damages: Damages::new(base),
+        damages,
         head: HeadState::Missing,
         head_start: 0,
         sections: 0,
         has_gap: false,
         cut: false,
         misplaced_images: false,
-        starts: SectionStarts::default(),
+        thread_starts: Vec::new(),
+        sample_starts: Vec::new(),
     };
     reader.run(vouched.unwrap_or_default())?;
     Ok(Reading {
@@ -82,23 +84,13 @@ pub(crate) fn read_at(bytes: &[u8], base: u64) -> Result<Reading, ReadError> {
     })
 }
 
-/// Decides how each section's `check` is used in these bytes.
-pub(super) fn checks_of(bytes: &[u8]) -> Checks {
-    checks(bytes, vouched_for(bytes).is_some())
-}
-
-fn checks(bytes: &[u8], is_vouched_for: bool) -> Checks {
-    if is_vouched_for {
-        Checks::Ignore
-    } else if has_checks(bytes) {
-        Checks::Required
-    } else {
-        Checks::Present
-    }
+/// Returns true if each section of these bytes must have a `check` and pass it.
+pub(super) fn must_check(bytes: &[u8]) -> bool {
+    vouched_for(bytes).is_none() && has_checks(bytes)
 }
 
 /// Count of sections kept from the first pass; they are not searched for again.
-const KEPT: usize = 4096;
+const MAX_INDEXED: usize = 4096;
 
 /// The first sections of a file that is one run of them up to an `end` by their writer, whose CRC and
 /// count are right. Then the sections' own checks are not looked at, so that a tool that rewrites a
@@ -107,14 +99,14 @@ fn vouched_for(bytes: &[u8]) -> Option<Vec<SectionAt<'_>>> {
     let mut kept = Vec::new();
     let mut sections = 0;
     let mut checked = false;
-    for piece in Pieces::new(bytes, Checks::Ignore) {
+    for piece in Pieces::new(bytes, false) {
         let SectionOrGap::Section(section) = piece else {
             return None;
         };
         let has_check = check_of(bytes, &section).is_some();
         checked |= sections == 0 && has_check;
         sections += 1;
-        if kept.len() < KEPT {
+        if kept.len() < MAX_INDEXED {
             kept.push(section);
         }
         if section.kind == End::KIND {
@@ -138,16 +130,12 @@ enum HeadState {
     Read,
 }
 
-/// Offsets of the sections that hold frames.
-#[derive(Debug, Default)]
-struct SectionStarts {
-    threads: Vec<usize>,
-    samples: Vec<usize>,
-}
-
 struct SectionReader<'a> {
     bytes: &'a [u8],
-    checks: Checks,
+    /// True if an `end` fits all bytes before it.
+    is_vouched_for: bool,
+    /// True if each section must have a `check` and pass it.
+    must_check: bool,
     report: Report,
     damages: Damages,
     head: HeadState,
@@ -161,17 +149,18 @@ struct SectionReader<'a> {
     cut: bool,
     /// True if bytes were skipped before an image: images may be missing there.
     misplaced_images: bool,
-    starts: SectionStarts,
+    /// Offsets of the threads, and of the samples.
+    thread_starts: Vec<usize>,
+    sample_starts: Vec<usize>,
 }
 
 impl<'a> SectionReader<'a> {
     /// `known` are the sections that the bytes begin with, where these were found already.
     fn run(&mut self, known: Vec<SectionAt<'a>>) -> Result<(), ReadError> {
-        let mut format = None;
         let mut ended_at = None;
-        let mut rest = Pieces::new(self.bytes, self.checks);
+        let mut rest = Pieces::new(self.bytes, self.must_check);
         if let Some(last) = known.last() {
-            rest.skip_to(last.end);
+            rest.at = last.end;
         }
         for piece in known.into_iter().map(SectionOrGap::Section).chain(rest) {
             let section = match piece {
@@ -192,7 +181,7 @@ impl<'a> SectionReader<'a> {
             if !is_shallow(self.bytes, section.start) {
                 self.has_gap = true;
                 self.damages.add(section.start, DamageKind::Limit, || {
-                    let kind = shown(section.kind);
+                    let kind = printable(section.kind);
                     format!(
                         "section `{kind}` nests deeper than {} levels; it was skipped",
                         limits::DEPTH
@@ -202,7 +191,6 @@ impl<'a> SectionReader<'a> {
             }
             if section.kind == Head::KIND {
                 self.report.head = self.decode(&section).0;
-                format = Some(self.report.head.format);
                 self.head = HeadState::Read;
                 self.head_start = section.start;
                 self.has_gap = false;
@@ -213,7 +201,7 @@ impl<'a> SectionReader<'a> {
                 ended_at = Some(section.end);
             }
         }
-        self.judge_head(format)?;
+        self.judge_head()?;
         self.judge_end(ended_at);
         self.judge_images();
         Ok(())
@@ -246,7 +234,7 @@ impl<'a> SectionReader<'a> {
                 let (mut thread, gap): (Thread, _) = self.decode(section);
                 settle(&mut thread.frames, &mut thread.omitted, gap);
                 self.report.threads.push(thread);
-                self.starts.threads.push(section.start);
+                self.thread_starts.push(section.start);
             }
             Image::KIND => {
                 let image = self.decode(section).0;
@@ -257,7 +245,7 @@ impl<'a> SectionReader<'a> {
                 let (mut sample, gap): (Sample, _) = self.decode(section);
                 settle(&mut sample.frames, &mut sample.omitted, gap);
                 self.report.samples.push(sample);
-                self.starts.samples.push(section.start);
+                self.sample_starts.push(section.start);
             }
             Vitals::KIND => self.report.vitals = Some(self.decode(section).0),
             AppContext::KIND => self.report.context = Some(self.decode(section).0),
@@ -293,7 +281,7 @@ impl<'a> SectionReader<'a> {
         }
         let section = match kind {
             Some(kind) if is_known(kind) => format!("section `{kind}`"),
-            Some(kind) => format!("a section of kind `{}`", shown(kind)),
+            Some(kind) => format!("a section of kind `{}`", printable(kind)),
             None => "a section".to_owned(),
         };
         let next = if end == self.bytes.len() {
@@ -302,37 +290,30 @@ impl<'a> SectionReader<'a> {
             let next = self.damages.base.saturating_add(end as u64);
             format!("to the next section at byte {next}")
         };
-        let (damage, message) = match (why, kind) {
-            (GapReason::Cut, _) => {
-                self.cut = true;
-                let message = format!(
+        if why == GapReason::Cut {
+            self.cut = true;
+            self.damages.add(start, DamageKind::Cut, || {
+                format!(
                     "the file ends within {section}, after {len} bytes of it; all before is kept"
-                );
-                (DamageKind::Cut, message)
-            }
+                )
+            });
+            return;
+        }
+        let (damage, fault) = match (why, kind) {
             (GapReason::Check, _) => {
-                let message = format!(
-                    "{section} is damaged: its `check` does not fit its bytes; {len} bytes {next} \
-                     were skipped"
-                );
-                (DamageKind::Section, message)
+                let fault = format!("{section} is damaged: its `check` does not fit its bytes");
+                (DamageKind::Section, fault)
             }
             (GapReason::TooLong, _) => {
                 let limit = limits::SECTION_BYTES;
-                let message = format!(
-                    "{section} claims to be longer than {limit} bytes; {len} bytes {next} were skipped"
-                );
-                (DamageKind::Limit, message)
+                let fault = format!("{section} claims to be longer than {limit} bytes");
+                (DamageKind::Limit, fault)
             }
-            (GapReason::Malformed, Some(_)) => {
-                let message = format!("{section} is malformed; {len} bytes {next} were skipped");
-                (DamageKind::Section, message)
-            }
-            (GapReason::Malformed, None) => {
-                let message = format!("no section begins here; {len} bytes {next} were skipped");
-                (DamageKind::Garbage, message)
-            }
+            (_, Some(_)) => (DamageKind::Section, format!("{section} is malformed")),
+            (_, None) => (DamageKind::Garbage, "no section begins here".to_owned()),
         };
-        self.damages.add(start, damage, || message);
+        self.damages.add(start, damage, || {
+            format!("{fault}; {len} bytes {next} were skipped")
+        });
     }
 }

@@ -1,6 +1,6 @@
 //! The randomised part of addresses.
 
-use super::hexadecimal::{Places, replace_addresses};
+use super::hexadecimal::{PAGE_OFFSET, replace_addresses};
 use super::walk::{each_text, each_value};
 use crate::report::model::{ImageIndex, Report, Value};
 
@@ -8,8 +8,6 @@ use crate::report::model::{ImageIndex, Report, Value};
 const FIRST_BASE: u64 = 0x1_0000_0000;
 /// Images are moved to multiples of this.
 const ALIGNMENT: u64 = 0x10_0000;
-/// The bits of an address that are the same in each launch: its place in the page.
-const IN_PAGE: u64 = 0xfff;
 
 /// Lays the images out anew, and moves the addresses within them along.
 pub(super) fn remove_slides(report: &mut Report) {
@@ -42,19 +40,13 @@ pub(super) fn remove_slides(report: &mut Report) {
         }
     });
     each_text(report, &mut |text| {
-        replace_addresses(text, &Moved(&anywhere));
+        replace_addresses(text, &anywhere);
     });
-    let of_threads = report
-        .threads
-        .iter_mut()
-        .flat_map(|thread| &mut thread.tasks);
-    let of_samples = report
-        .samples
-        .iter_mut()
-        .flat_map(|sample| &mut sample.tasks);
-    let chains = of_threads.chain(of_samples);
+    let threads = report.threads.iter_mut().map(|thread| &mut thread.tasks);
+    let samples = report.samples.iter_mut().map(|sample| &mut sample.tasks);
+    let chains = threads.chain(samples).flatten();
     for caller in chains.flat_map(|chain| &mut chain.callers) {
-        *caller = anywhere(*caller).unwrap_or(*caller & IN_PAGE);
+        *caller = anywhere(*caller).unwrap_or(*caller & PAGE_OFFSET);
     }
     let threads = report.threads.iter_mut().map(|thread| &mut thread.frames);
     let samples = report.samples.iter_mut().map(|sample| &mut sample.frames);
@@ -62,42 +54,20 @@ pub(super) fn remove_slides(report: &mut Report) {
         let moved = frame
             .image
             .and_then(|image| within(image as usize, frame.pc));
-        frame.pc = moved.unwrap_or(frame.pc & IN_PAGE);
+        frame.pc = moved.unwrap_or(frame.pc & PAGE_OFFSET);
     }
     for thread in &mut report.threads {
-        thread
-            .registers
-            .retain_mut(|(_, value)| match anywhere(*value) {
-                Some(moved) => {
-                    *value = moved;
-                    true
-                }
-                None => false,
-            });
-    }
-    if let Some(address) = report
-        .event
-        .iter_mut()
-        .flat_map(|event| &mut event.signal)
-        .next()
-    {
-        // An address near zero is a null pointer's field: the same in each launch.
-        address.address = address.address.map(|address| match address {
-            0..0x1_0000 => address,
-            _ => anywhere(address).unwrap_or(address & IN_PAGE),
+        thread.registers.retain_mut(|(_, value)| {
+            let moved = anywhere(*value);
+            *value = moved.unwrap_or_default();
+            moved.is_some()
         });
     }
-}
-
-/// The new place of an address in an image; of others, the place in the page.
-struct Moved<'a>(&'a dyn Fn(u64) -> Option<u64>);
-
-impl Places for Moved<'_> {
-    fn in_image(&self, address: u64) -> Option<u64> {
-        (self.0)(address)
-    }
-
-    fn elsewhere(&self, address: u64) -> u64 {
-        address & IN_PAGE
+    for signal in report.event.iter_mut().flat_map(|event| &mut event.signal) {
+        // An address near zero is a null pointer's field: the same in each launch.
+        signal.address = signal.address.map(|address| match address {
+            0..0x1_0000 => address,
+            _ => anywhere(address).unwrap_or(address & PAGE_OFFSET),
+        });
     }
 }

@@ -4,24 +4,23 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
 /// Smaller numbers are codes, flags and sizes, unless they point into an image.
-const LARGE: u64 = 1 << 32;
+const MIN_LARGE: u64 = 1 << 32;
 /// Smaller ones are never addresses: nothing is mapped there.
-const SMALLEST: u64 = 1 << 16;
+const MIN_ADDRESS: u64 = 1 << 16;
 /// Digits of an address without prefix.
-const BARE: RangeInclusive<usize> = 9..=16;
+const UNPREFIXED_DIGITS: RangeInclusive<usize> = 9..=16;
 /// Digits of the groups of a UUID.
 const UUID: [usize; 5] = [8, 4, 4, 4, 12];
 
-/// The new places of addresses.
-pub(super) trait Places {
-    /// The new address of something in an image.
-    fn in_image(&self, address: u64) -> Option<u64>;
-    /// What is left of any other.
-    fn elsewhere(&self, address: u64) -> u64;
-}
+/// The bits of an address that are the same in each launch: its place in the page.
+pub(super) const PAGE_OFFSET: u64 = 0xfff;
 
-/// Replaces the addresses that `text` names. UUIDs and longer numbers, as hashes are, stay.
-pub(super) fn replace_addresses(text: &mut String, places: &impl Places) {
+/// The new address of something in an image.
+type InImage<'a> = &'a dyn Fn(u64) -> Option<u64>;
+
+/// Replaces the addresses that `text` names; of those in no image, the place in the page is left. UUIDs and longer numbers,
+/// as hashes are, stay.
+pub(super) fn replace_addresses(text: &mut String, in_image: InImage<'_>) {
     let bytes = text.as_bytes();
     let mut replaced = String::new();
     // What was copied, and what was read.
@@ -32,7 +31,7 @@ pub(super) fn replace_addresses(text: &mut String, places: &impl Places) {
         let joins = joins || (skipped > 0 && self::joins(bytes[at - 1]));
         let number = Number::at(bytes, at);
         at = number.end;
-        if let Some(new) = number.moved(bytes, joins, places) {
+        if let Some(new) = number.replaced(bytes, joins, in_image) {
             replaced.push_str(&text[from..number.start]);
             replaced.push_str(&new);
             from = number.end;
@@ -55,7 +54,7 @@ struct Number {
     start: usize,
     end: usize,
     has_prefix: bool,
-    /// Without marks between them.
+    /// Without separators.
     digits: String,
 }
 
@@ -77,13 +76,13 @@ impl Number {
             };
         }
         let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
-        let is_mark = |at: usize| match bytes.get(at) {
+        let is_separator = |at: usize| match bytes.get(at) {
             Some(b'`') => true,
             Some(b'_' | b'\'') => has_prefix,
             _ => false,
         };
         let (mut end, mut digits) = (start, String::new());
-        while is_digit(end) || (is_mark(end) && is_digit(end + 1)) {
+        while is_digit(end) || (is_separator(end) && is_digit(end + 1)) {
             if is_digit(end) {
                 digits.push(bytes[end] as char);
             }
@@ -98,36 +97,36 @@ impl Number {
     }
 
     /// The digits in its place; `None` if it is no address.
-    fn moved(&self, bytes: &[u8], joins_before: bool, places: &impl Places) -> Option<String> {
+    fn replaced(&self, bytes: &[u8], joins_before: bool, in_image: InImage<'_>) -> Option<String> {
         let value = |radix| u64::from_str_radix(&self.digits, radix).ok();
         let significant = self.digits.trim_start_matches('0');
         let address = match significant.len() {
             ..=16 => u64::from_str_radix(significant, 16).ok()?,
             _ => return None,
         };
-        let moved = Some(address).filter(|&at| at >= SMALLEST);
-        let moved = moved.and_then(|at| places.in_image(at));
-        let masked = || (address >= LARGE).then(|| places.elsewhere(address));
+        let moved = Some(address).filter(|&at| at >= MIN_ADDRESS);
+        let moved = moved.and_then(in_image);
+        let masked = (address >= MIN_LARGE).then_some(address & PAGE_OFFSET);
         if self.has_prefix {
-            return Some(format!("{:x}", moved.or_else(masked)?));
+            return Some(format!("{:x}", moved.or(masked)?));
         }
         // `7ffd12345678h` is the assembler's way.
         let rest = &bytes[self.end..];
         let rest = rest.strip_prefix(b"h").unwrap_or(rest);
         let width = self.digits.len();
-        let is_bare = !joins_before && !rest.first().is_some_and(|&next| joins(next));
-        if !is_bare || !BARE.contains(&width) {
+        let is_separate = !joins_before && !rest.first().is_some_and(|&next| joins(next));
+        if !is_separate || !UNPREFIXED_DIGITS.contains(&width) {
             return None;
         }
         let mut new = String::new();
         let decimals = self.digits.bytes().filter(u8::is_ascii_digit).count();
         if decimals < width || self.digits.len() == 16 && self.digits.starts_with('0') {
-            let masked = masked().filter(|_| decimals > 0);
+            let masked = masked.filter(|_| decimals > 0);
             let _ = write!(new, "{:0width$x}", moved.or(masked)?);
         } else if let Some(moved) = moved {
             let _ = write!(new, "{moved:0width$x}");
         } else {
-            let _ = write!(new, "{}", places.in_image(value(10)?)?);
+            let _ = write!(new, "{}", in_image(value(10)?)?);
         }
         Some(new)
     }

@@ -27,7 +27,7 @@ impl UserNames {
         });
         // Names that are words would take too much with them.
         names.retain(|name| name.chars().count() > 2 && !COMMON.contains(&name.as_str()));
-        UserNames(names.into_iter().take(MOST_NAMES).collect())
+        UserNames(names.into_iter().take(MAX_LONE_NAMES).collect())
     }
 
     /// Puts `(user)` in their place, and in that of any user's name in a path.
@@ -43,15 +43,15 @@ impl UserNames {
 }
 
 /// More names than this are not looked for where they stand alone.
-const MOST_NAMES: usize = 64;
+const MAX_LONE_NAMES: usize = 64;
 
 /// Names of accounts that many machines share.
 const COMMON: &[&str] = &[
     "root", "user", "admin", "shared", "runner", "ubuntu", "(user)",
 ];
 
-/// Marks that stand after a word in a text.
-const MARKS: &[char] = &['.', '!', ')', ']', '}'];
+/// Punctuation after a word in a text.
+const PUNCTUATION: &[char] = &['.', '!', ')', ']', '}'];
 
 /// Separators of paths: as they are, and as JSON and URLs write them. Letter case does not count.
 const SEPARATORS: &[&str] = &[
@@ -71,7 +71,8 @@ const HOMES: &[&str] = &[
 /// `~`. A separator may be repeated, escaped, or followed by `.` and another one.
 fn user_spans(text: &str) -> Vec<(usize, usize)> {
     let (mut spans, mut at) = (Vec::new(), 0);
-    while let Some(found) = text.as_bytes()[at..].iter().position(may_begin) {
+    let begins = |byte: &u8| matches!(byte, b'/' | b'\\' | b'%' | b'~');
+    while let Some(found) = text.as_bytes()[at..].iter().position(begins) {
         at += found;
         let name = match after_separators(text, at) {
             behind if behind > at => {
@@ -98,10 +99,6 @@ fn user_spans(text: &str) -> Vec<(usize, usize)> {
     let is_new = |&(start, _): &(usize, usize)| !text[start..].starts_with(REDACTED_USER);
     spans.retain(is_new);
     spans
-}
-
-fn may_begin(byte: &u8) -> bool {
-    matches!(byte, b'/' | b'\\' | b'%' | b'~')
 }
 
 /// The end of the separators at `at`, and of the `.` between them; `at` if there are none.
@@ -167,21 +164,21 @@ fn name_end(text: &str, start: usize) -> Option<usize> {
     };
     let end = ends.find(is_end).map_or(rest.len(), |(at, _)| at);
     let (mut name, end) = (&rest[..end], start + end);
-    // Without a path after it, the name may be followed by other words, or by a mark.
+    // Without a path after it, the name may be followed by other words, or by punctuation.
     if after_separators(text, end) == end || name.ends_with(char::is_whitespace) {
         let word = name.split(char::is_whitespace).next();
-        name = word.unwrap_or_default().trim_end_matches(MARKS);
+        name = word.unwrap_or_default().trim_end_matches(PUNCTUATION);
     }
     (!name.is_empty() && name != "..").then_some(start + name.len())
 }
 
-/// Bytes before a path in which a URL's scheme is looked for.
-const URL: usize = 256;
+/// Bytes before a path in which a MAX_URL_BYTES's scheme is looked for.
+const MAX_URL_BYTES: usize = 256;
 
 /// Returns true if the path is that of a web address, whose `/users/` or `/home/` are pages: `profile` is no name to remove
 /// everywhere.
 fn is_on_the_web(text: &str, at: usize) -> bool {
-    let before = &text[text.ceil_char_boundary(at.saturating_sub(URL))..at];
+    let before = &text[text.ceil_char_boundary(at.saturating_sub(MAX_URL_BYTES))..at];
     let is_end = |c: char| c.is_whitespace() || "\"'<>(".contains(c);
     let url = before.rsplit(is_end).next().unwrap_or_default();
     let mut schemes = url.match_indices("://").map(|(at, _)| &url[..at]);

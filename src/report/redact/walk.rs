@@ -13,11 +13,8 @@ pub(super) fn each_text(report: &mut Report, each: &mut dyn FnMut(&mut String)) 
     ] {
         each(text);
     }
-    head.os
-        .build
-        .iter_mut()
-        .chain(&mut head.device)
-        .for_each(&mut *each);
+    let texts = head.os.build.iter_mut().chain(&mut head.device);
+    texts.for_each(&mut *each);
     if let Some(event) = &mut report.event {
         let texts = [
             &mut event.reason,
@@ -26,38 +23,30 @@ pub(super) fn each_text(report: &mut Report, each: &mut dyn FnMut(&mut String)) 
             &mut event.location,
         ];
         texts.into_iter().flatten().for_each(&mut *each);
-        event
-            .watched
-            .iter_mut()
-            .for_each(|watched| each(&mut watched.name));
+        let watched = event.watched.iter_mut();
+        watched.for_each(|watched| each(&mut watched.name));
     }
     if let Some(end) = &mut report.stall_end {
         end.reason.iter_mut().for_each(&mut *each);
     }
     for thread in &mut report.threads {
-        [&mut thread.name, &mut thread.state, &mut thread.syscall]
-            .into_iter()
-            .flatten()
-            .for_each(&mut *each);
+        let texts = [&mut thread.name, &mut thread.syscall];
+        texts.into_iter().flatten().for_each(&mut *each);
     }
     let threads = report.threads.iter_mut().map(|thread| &mut thread.frames);
     let samples = report.samples.iter_mut().map(|sample| &mut sample.frames);
-    let frames = threads.chain(samples).flatten();
-    frames
-        .filter_map(|frame| frame.name.as_mut())
-        .for_each(&mut *each);
-    report
-        .images
-        .iter_mut()
-        .for_each(|image| each(&mut image.name));
+    for frame in threads.chain(samples).flatten() {
+        frame.name.iter_mut().for_each(&mut *each);
+    }
+    for image in &mut report.images {
+        each(&mut image.name);
+    }
     each_extra(report, &mut |extra| {
         extra.iter_mut().for_each(|(key, _)| each(key));
     });
     if let Some(context) = &mut report.context {
-        context
-            .breadcrumbs
-            .iter_mut()
-            .for_each(|(_, text)| each(text));
+        let breadcrumbs = context.breadcrumbs.iter_mut();
+        breadcrumbs.for_each(|(_, text)| each(text));
         context.gauges.iter_mut().for_each(|(name, _)| each(name));
         context.marks.iter_mut().for_each(|(name, ..)| each(name));
     }
@@ -106,26 +95,19 @@ pub(super) fn each_extra(report: &mut Report, each: &mut dyn FnMut(&mut Extra)) 
 /// Calls `each` on every value of free form, and on those within it.
 pub(super) fn each_value(report: &mut Report, each: &mut dyn FnMut(&mut Value)) {
     each_extra(report, &mut |extra| {
-        extra.iter_mut().for_each(|(_, value)| within(value, each));
+        extra.iter_mut().for_each(|(_, value)| walk(value, each));
     });
-    let cut = report
-        .capture
-        .iter_mut()
-        .flat_map(|capture| &mut capture.cut);
-    cut.for_each(|value| within(value, each));
-    report
-        .unknown
-        .iter_mut()
-        .for_each(|(_, value)| within(value, each));
+    let unknown = report.unknown.iter_mut();
+    unknown.for_each(|(_, value)| walk(value, each));
 }
 
-fn within(value: &mut Value, each: &mut dyn FnMut(&mut Value)) {
+fn walk(value: &mut Value, each: &mut dyn FnMut(&mut Value)) {
     each(value);
     match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| within(item, each)),
+        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, each)),
         Value::Map(pairs) => pairs.iter_mut().for_each(|(key, item)| {
-            within(key, each);
-            within(item, each);
+            walk(key, each);
+            walk(item, each);
         }),
         _ => {}
     }

@@ -20,6 +20,8 @@ pub(crate) mod section;
 /// The field of a section that has the keys which this version does not know. In bytes they stand among the
 /// others.
 pub(crate) const EXTRA: &str = "extra";
+/// The variant for a word that this version does not know. The word itself is among the unknown keys.
+const OTHER: &str = "other";
 /// The name under which `rmp-serde` knows an extension value.
 pub(crate) const EXTENSION: &str = rmp_serde::MSGPACK_EXT_STRUCT_NAME;
 /// The name of a value that may be of another type than expected, and is then as if it were missing.

@@ -98,7 +98,7 @@ impl<'s> TrimmedStack<'s> {
     }
 
     /// No frames, and no gap.
-    pub(super) fn none(frames: &'s dyn Frames, has_registers: bool) -> Self {
+    pub(super) fn empty(frames: &'s dyn Frames, has_registers: bool) -> Self {
         TrimmedStack {
             inner: 0,
             has_registers,
@@ -108,7 +108,7 @@ impl<'s> TrimmedStack<'s> {
 
     /// Trims the stack to `room` bytes, three innermost frames for each outermost one. Also returns the count of frames
     /// omitted.
-    pub(super) fn within(self, room: usize, omitted: Option<Omitted>) -> (Self, u64) {
+    pub(super) fn trimmed_to(self, room: usize, omitted: Option<Omitted>) -> (Self, u64) {
         let (frames, count) = (self.frames, self.frames.len());
         let (mut inner, mut outer) = (0, count);
         let mut bytes = 0usize;

@@ -64,7 +64,7 @@ sections! {
     AppContext, AppContextView<'_>: "context" by with_newest;
     NearMemory, NearMemoryView<'_>: "memory" by whole;
     StallEnd, StallEndView<'_>: "stall_end" by whole;
-    Capture, CaptureView<'_>: "capture" by whole;
+    Capture, CaptureView: "capture" by whole;
     Loss, LossView<'_>: "loss" by whole;
     End, EndView<'_>: "end" by whole;
 }
@@ -91,7 +91,7 @@ fn encode_part<T: Serialize + ?Sized>(
     part: Part<'_>,
 ) -> Encoded {
     let mut fit = FixedSerializer::new(buffer, TAIL, rules, part);
-    let is_begun = fit.put(&[0x92]) && kind.serialize(&mut fit).is_ok();
+    let is_begun = fit.out().push(&[0x92]) && kind.serialize(&mut fit).is_ok();
     let map = fit.len();
     if !is_begun || value.serialize(&mut fit).is_err() {
         return Encoded {
@@ -155,14 +155,14 @@ fn encode_stack<S: Stacked>(
         }
     }
     // Frames are worth more than registers.
-    let bare = with(Some(TrimmedStack::none(frames, false)), 0);
-    let full = with(Some(TrimmedStack::none(frames, true)), 0);
-    let bytes = full.body.saturating_sub(bare.body);
-    let is_small = full.dropped == bare.dropped && bytes <= room.saturating_sub(bare.body) / 2;
+    let least = with(Some(TrimmedStack::empty(frames, false)), 0);
+    let full = with(Some(TrimmedStack::empty(frames, true)), 0);
+    let bytes = full.body.saturating_sub(least.body);
+    let is_small = full.dropped == least.dropped && bytes <= room.saturating_sub(least.body) / 2;
     let has_registers = is_small || frames.len() == 0;
-    let bare = if has_registers { full.body } else { bare.body };
-    let room = room.saturating_sub(bare).saturating_sub(OVERHEAD);
-    let (stack, cut) = TrimmedStack::none(frames, has_registers).within(room, omitted);
+    let least = if has_registers { full.body } else { least.body };
+    let room = room.saturating_sub(least).saturating_sub(OVERHEAD);
+    let (stack, cut) = TrimmedStack::empty(frames, has_registers).trimmed_to(room, omitted);
     with(Some(stack), cut.saturating_add(u64::from(!has_registers)))
 }
 
@@ -231,14 +231,14 @@ fn with_newest<C: Breadcrumbs>(context: &C, buffer: &mut [u8], rules: Rules) -> 
         };
         encode_part(buffer, AppContext::KIND, rules, context, part)
     };
-    let bare = without(usize::MAX, 0);
+    let least = without(usize::MAX, 0);
     // The newest are worth most: leave out from the oldest on until the rest fits.
     let sizes = || {
         let breadcrumbs = context.breadcrumbs().iter();
         breadcrumbs.map(|(_, text)| text.as_ref().len().saturating_add(1 + 9 + 5))
     };
     let bytes = sizes().fold(0, usize::saturating_add);
-    let mut excess = bytes.saturating_sub(room.saturating_sub(bare.body).saturating_sub(24));
+    let mut excess = bytes.saturating_sub(room.saturating_sub(least.body).saturating_sub(24));
     let is_excess = |size: &usize| {
         let before = excess;
         excess = excess.saturating_sub(*size);

@@ -13,7 +13,7 @@ use crate::report::model::IdText;
 use crate::report::name::{Name, PARTIAL, WHOLE, is_short_id};
 use crate::report::time::wall;
 use crate::report::{self, EventKind, limits};
-use crate::store::out_of_memory::{Now, Was, by_use_alone, out_of_memory};
+use crate::store::out_of_memory::{CurrentCounts, LastState, by_use_alone, out_of_memory};
 use crate::store::unfinished::{self, Budget};
 use crate::store::{self, HeldFile};
 
@@ -116,7 +116,7 @@ pub fn launches(directory: impl AsRef<Path>) -> io::Result<Vec<EndedLaunch>> {
     let Some(folder) = store::open(directory.as_ref())? else {
         return Ok(Vec::new());
     };
-    Ok(ended(&folder, &store::list(&folder)?, Budget::all(), false))
+    Ok(ended(&folder, &store::list(&folder)?, Budget::max(), false))
 }
 
 /// Reads and removes the records of launches that are over, as many as `budget` allows, the latest ones. Returns them
@@ -139,7 +139,7 @@ pub(in crate::store) fn ending_of(name: &str) -> Option<&str> {
 /// Reads the records of launches that are over, oldest first; removes them if `remove`.
 fn ended(folder: &Directory, records: &[String], budget: Budget, remove: bool) -> Vec<EndedLaunch> {
     let boot = vitals::boot_id();
-    let now = Now {
+    let now = CurrentCounts {
         kills: vitals::oom_kills(),
         group: vitals::memory_group(),
     };
@@ -152,7 +152,7 @@ fn ended(folder: &Directory, records: &[String], budget: Budget, remove: bool) -
         }
         let _closing = unfinished::closing();
         // A record that cannot be read, or whose process is alive, is skipped.
-        let Ok(Some(record)) = HeldFile::hold(folder, name, most) else {
+        let Ok(Some(record)) = HeldFile::lock(folder, name, most) else {
             continue;
         };
         let words: Vec<u64> = record
@@ -180,7 +180,7 @@ pub(in crate::store) fn extract_report(
     name: &str,
     most: u64,
 ) -> io::Result<()> {
-    match HeldFile::hold(folder, name, most)? {
+    match HeldFile::lock(folder, name, most)? {
         Some(record) => extract_held_report(folder, &record, most),
         None => Ok(()),
     }
@@ -207,7 +207,7 @@ fn extract_held_report(folder: &Directory, record: &HeldFile, most: u64) -> io::
     record.file.set_len(BYTES as u64)
 }
 
-fn read(words: &[u64], boot: Option<u128>, now: &Now) -> Option<EndedLaunch> {
+fn read(words: &[u64], boot: Option<u128>, now: &CurrentCounts) -> Option<EndedLaunch> {
     let word = |at: usize| words.get(at).copied().unwrap_or(0);
     let known = |at: usize| Some(word(at)).filter(|&value| value != 0);
     if word(at::MAGIC) != MAGIC || words.len() < FIRST_WORDS {
@@ -249,10 +249,10 @@ fn read(words: &[u64], boot: Option<u128>, now: &Now) -> Option<EndedLaunch> {
 }
 
 /// Returns true if it was most likely killed because memory ran out.
-fn killed_for_memory(word: &dyn Fn(usize) -> u64, now: &Now) -> bool {
+fn killed_for_memory(word: &dyn Fn(usize) -> u64, now: &CurrentCounts) -> bool {
     let known = |at: usize| Some(word(at)).filter(|&value| value != 0);
     let counted = |at: usize| Some(word(at)).filter(|&count| count != NOT_COUNTED);
-    let was = Was {
+    let was = LastState {
         footprint: word(at::FOOTPRINT),
         free: word(at::FREE),
         total: word(at::TOTAL),
@@ -290,7 +290,7 @@ mod tests {
         words[at::FREE] = 4 * GIB;
         words[at::FOOTPRINT] = GIB / 4;
         change(&mut words);
-        let now = Now {
+        let now = CurrentCounts {
             kills: Some(kills),
             group: None,
         };
@@ -335,14 +335,14 @@ mod tests {
         words[at::PID] = 17;
         words[at::VERSION_LENGTH] = 3;
         words[at::VERSION] = u64::from_ne_bytes(*b"1.2.....");
-        let ended = read(&words, None, &Now::default()).unwrap();
+        let ended = read(&words, None, &CurrentCounts::default()).unwrap();
         assert_eq!((ended.pid, ended.how), (17, HowEnded::Abrupt));
         assert_eq!(ended.app_version, "1.2");
     }
 
     #[test]
     fn what_is_no_record_is_ignored() {
-        let now = Now::default();
+        let now = CurrentCounts::default();
         assert_eq!(read(&[], None, &now), None);
         assert_eq!(read(&[0; WORDS], None, &now), None);
         assert_eq!(read(&[MAGIC; 5], None, &now), None);

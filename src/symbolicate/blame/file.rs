@@ -6,6 +6,9 @@ use super::Owner;
 use crate::symbolicate::frame::{PhysicalFrame, Symbolicated, image_file_name};
 use crate::symbolicate::memo::Memo;
 
+/// The owner of a source file, and its package.
+pub(super) type FileOwner = (Owner, Option<Arc<str>>);
+
 /// Returns true if a path shows the owner of its code. A bare file name, as Apple's text reports have it, does not. Nor does a
 /// path that a compiler makes up: `<compiler-generated>`, in Apple's reports `/<…>`.
 pub(super) fn shows_owner(file: &str) -> bool {
@@ -16,17 +19,16 @@ pub(super) fn shows_owner(file: &str) -> bool {
 
 /// Returns the owner of a source file, and the package in whose folder it is: see [`of_file`] and [`package_of`].
 /// Remembers the results.
-pub(super) fn kept_of_file(file: &Arc<str>) -> (Owner, Option<Arc<str>>) {
+pub(super) fn kept_of_file(file: &Arc<str>) -> FileOwner {
     thread_local! {
-        static KNOWN: Memo<(Owner, Option<Arc<str>>)> = Memo::default();
+        static KNOWN: std::cell::RefCell<Memo<Arc<str>, FileOwner, 4096>> = Default::default();
     }
-    KNOWN.with(|known| known.of(file, |file| (of_file(file), package_of(file))))
+    KNOWN.with_borrow_mut(|known| known.get_or_find(file, || (of_file(file), package_of(file))))
 }
 
 /// Returns the owner of a source file, by the path at which the compiler found it.
 pub(super) fn of_file(file: &str) -> Owner {
-    let file = file.replace('\\', "/");
-    let file = file.as_str();
+    let file: &str = &file.replace('\\', "/");
     let has = |parts: &[&str]| parts.iter().any(|part| file.contains(part));
     if is_recorders(file) {
         return Owner::Recorder;
@@ -39,9 +41,9 @@ pub(super) fn of_file(file: &str) -> Owner {
     }
     // Xcode's toolchain and SDKs, Swift's own build, gcc's and libc++'s headers, libc linked statically.
     #[rustfmt::skip]
-    const LANGUAGE: [&str; 14] = [
+    const LANGUAGE: [&str; 13] = [
         "/Contents/Developer/", "/Library/Developer/CommandLineTools/", "/AppleInternal/",
-        "/BuildRoot/Library/", "/swift/stdlib/", "/usr/include/c++/", "/include/c++/v1/",
+        "/BuildRoot/Library/", "/swift/stdlib/", "/include/c++/",
         "/usr/lib/gcc/", "/gcc/include/", "/libgcc/", "/glibc-", "/musl-", "/compiler-rt/",
         "/libunwind/src/",
     ];
@@ -191,6 +193,9 @@ mod tests {
             ("library/alloc/src/vec/mod.rs".into(), Language),
             ("/rust/deps/hashbrown-0.15.2/src/raw/mod.rs".into(), Language),
             ("/usr/include/c++/12/bits/stl_vector.h".into(), Language),
+            // As clang writes gcc's folder.
+            ("/usr/bin/../lib/gcc/x86_64-linux-gnu/12/../../../../include/c++/12/bits/stl_vector.h".into(), Language),
+            ("/opt/gcc-13.2/include/c++/13.2.0/vector".into(), Language),
             ("/Applications/Xcode.app/Contents/Developer/Toolchains/x/usr/include/c++/v1/vector".into(), Language),
             ("../sysdeps/nptl/libc_start_call_main.h".into(), Language),
             ("/usr/include/glib-2.0/glib.h".into(), System),

@@ -2,8 +2,8 @@
 
 use super::Owner;
 use crate::report::Image;
+use crate::symbolicate::frame::is_system;
 use crate::symbolicate::frame::{Symbolicated, image_file_name};
-use crate::symbolicate::system_paths::is_system;
 
 /// Whose code an image holds, as far as the image alone says so. The app's may hold a library's, too.
 pub(super) fn of_image(of: &Symbolicated, image: &Image) -> Owner {

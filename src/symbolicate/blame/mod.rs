@@ -11,13 +11,13 @@ pub(crate) use super::frame::Owner;
 use super::frame::{
     KnownOwners, PhysicalFrame, Source, SourceFrame, Stack, Symbolicated, image_file_name,
 };
-use super::names::{Code, ending, name};
+use super::names::{Code, name, trap_suffix};
 use crate::report::EventKind;
 use file::{is_package, kept_of_file, of_file, shows_owner};
 use image::of_image;
 
 /// Most folders of this recorder's sources that are remembered; a program has one or two.
-const FOLDERS: usize = 16;
+const MAX_FOLDERS: usize = 16;
 
 /// A source frame, and the physical frame that contains it.
 #[derive(Debug, Clone, Copy)]
@@ -38,9 +38,13 @@ impl<'a> Blamed<'a> {
         .unwrap_or("???")
     }
 
-    /// Returns true unless it is a function that does nothing but throw or abort, or may be one of several functions.
+    /// Returns true unless it is a function that does nothing but throw or abort, or may be one of several functions, as what is
+    /// inlined into merged code.
     pub fn counts(&self) -> bool {
-        self.frame.is_none_or(|frame| name(frame).counts())
+        let holder = self.physical.frames.last();
+        let holder = holder.filter(|_| self.frame.is_some_and(|frame| frame.inlined));
+        let mut frames = self.frame.into_iter().chain(holder);
+        frames.all(|frame| name(frame).counts())
     }
 }
 
@@ -54,7 +58,7 @@ pub(crate) fn blamed<'a>(of: &'a Symbolicated, stack: &'a Stack) -> Option<Blame
         Owner::Library => 1,
         _ => 2,
     };
-    let frames = sought(of, stack);
+    let frames = candidates(of, stack);
     // Returns the first of equal ones.
     frames.filter(Blamed::counts).min_by_key(worth)
 }
@@ -62,14 +66,14 @@ pub(crate) fn blamed<'a>(of: &'a Symbolicated, stack: &'a Stack) -> Option<Blame
 /// Returns the source frames from which the one to blame is chosen, and by which a stack is grouped, innermost first.
 /// If no frame of the stack is the app's, they include the callers that await its functions. They exclude a panic's
 /// own handling, and inlined functions without a name, whose number is the compiler's choice.
-pub(crate) fn sought<'a>(
+pub(crate) fn candidates<'a>(
     of: &'a Symbolicated,
     stack: &'a Stack,
 ) -> impl Iterator<Item = Blamed<'a>> {
     let is_apps = |blamed: Blamed<'_>| is_own(of, blamed.physical, blamed.frame);
-    let with_callers = !stack.tasks.is_empty() && !each(stack).any(is_apps);
+    let with_callers = !stack.tasks.is_empty() && !all_frames(stack).any(is_apps);
     let alone = (!with_callers).then(|| stack.frames.iter());
-    let joined = with_callers.then(|| stack.joined());
+    let joined = with_callers.then(|| stack.with_async_callers());
     let frames = alone
         .into_iter()
         .flatten()
@@ -78,7 +82,7 @@ pub(crate) fn sought<'a>(
         let is_unnamed = |frame: &SourceFrame| frame.inlined && frame.function.is_none();
         !blamed.frame.is_some_and(is_unnamed)
     };
-    let sources = frames.flat_map(each_of).skip(handling(of, stack));
+    let sources = frames.flat_map(frames_of).skip(handling(of, stack));
     sources.filter(is_named)
 }
 
@@ -94,7 +98,7 @@ pub(crate) fn handling(of: &Symbolicated, stack: &Stack) -> usize {
         // `__rustc::rust_begin_unwind`, and before Rust 1.86 without its crate.
         name.is_some_and(|name| name.rsplit("::").next() == Some("rust_begin_unwind"))
     };
-    let frames = || each(stack);
+    let frames = || all_frames(stack);
     let Some(begin) = frames().position(|frame| begins(&frame)) else {
         return 0;
     };
@@ -104,14 +108,14 @@ pub(crate) fn handling(of: &Symbolicated, stack: &Stack) -> usize {
 }
 
 /// Every source frame of a stack, innermost first.
-pub(crate) fn each(stack: &Stack) -> impl Iterator<Item = Blamed<'_>> {
-    stack.frames.iter().flat_map(each_of)
+pub(crate) fn all_frames(stack: &Stack) -> impl Iterator<Item = Blamed<'_>> {
+    stack.frames.iter().flat_map(frames_of)
 }
 
 /// Every source frame of a physical frame, without pseudo-functions, then its tail callers; `None` once for a frame without
 /// source frames.
-pub(crate) fn each_of(physical: &PhysicalFrame) -> impl Iterator<Item = Blamed<'_>> {
-    let bare = physical.frames.is_empty().then_some(None);
+pub(crate) fn frames_of(physical: &PhysicalFrame) -> impl Iterator<Item = Blamed<'_>> {
+    let empty = physical.frames.is_empty().then_some(None);
     let is_pseudo =
         |frame: &&SourceFrame| frame.inlined && matches!(name(frame).code, Code::Pseudo(_));
     let functions = physical
@@ -122,7 +126,7 @@ pub(crate) fn each_of(physical: &PhysicalFrame) -> impl Iterator<Item = Blamed<'
         .tail_callers
         .iter()
         .flat_map(|callers| callers.iter());
-    let frames = bare.into_iter().chain(functions.chain(callers).map(Some));
+    let frames = empty.into_iter().chain(functions.chain(callers).map(Some));
     frames.map(move |frame| Blamed { physical, frame })
 }
 
@@ -178,20 +182,17 @@ fn of_swift(physical: &PhysicalFrame, frame: &SourceFrame) -> Option<Owner> {
         }
         Code::Other => {
             let has_file = frame.file.as_deref().is_some_and(shows_owner);
-            (!has_file && is_bare(physical, frame)).then_some(Owner::Language)
+            (!has_file && unscoped(physical, frame)).then_some(Owner::Language)
         }
     }
 }
 
 /// Returns true for an inlined Swift function that line tables alone name by its last part (`subscript.get`, `map`), or not
 /// at all: the module, the type and the labels are unknown.
-pub(crate) fn is_bare(physical: &PhysicalFrame, frame: &SourceFrame) -> bool {
+pub(crate) fn unscoped(physical: &PhysicalFrame, frame: &SourceFrame) -> bool {
     let is_of_swift = |frame: &SourceFrame| {
-        frame
-            .file
-            .as_deref()
-            .is_some_and(|file| file.ends_with(".swift"))
-            || name(frame).code != Code::Other
+        let file = frame.file.as_deref();
+        file.is_some_and(|file| file.ends_with(".swift")) || name(frame).code != Code::Other
     };
     if !frame.inlined || frame.source != Source::DebugInfo || name(frame).code != Code::Other {
         return false;
@@ -212,7 +213,7 @@ pub(crate) fn is_kernels(reason: &str) -> bool {
 /// that is known by name.
 pub(crate) fn trap(stack: &Stack) -> Option<std::sync::Arc<str>> {
     /// Most frames of a runtime between the innermost one and the function that ended the program.
-    const NEAR: usize = 16;
+    const MAX_RUNTIME_FRAMES: usize = 16;
     let innermost = stack.frames.first()?.frames.iter();
     let pseudo = innermost.clone().find_map(|frame| match &name(frame).code {
         Code::Pseudo(reason) => Some(reason.clone()),
@@ -222,9 +223,9 @@ pub(crate) fn trap(stack: &Stack) -> Option<std::sync::Arc<str>> {
         let mut near = stack
             .frames
             .iter()
-            .take(NEAR)
+            .take(MAX_RUNTIME_FRAMES)
             .flat_map(|physical| &*physical.frames);
-        near.find_map(|frame| ending(frame.function.as_deref()?))
+        near.find_map(|frame| trap_suffix(frame.function.as_deref()?))
             .map(std::sync::Arc::from)
     })
 }
@@ -304,8 +305,8 @@ fn shown_folders(of: &Symbolicated) -> Vec<String> {
         let (Some(name), Some(file)) = (&frame.function, &frame.file) else {
             continue;
         };
-        let bare = name.strip_prefix('<').unwrap_or(name);
-        if !bare.starts_with("wedjat::") {
+        let path = name.strip_prefix('<').unwrap_or(name);
+        if !path.starts_with("wedjat::") {
             continue;
         }
         let Some(end) = file.rfind("/src/") else {
@@ -314,7 +315,7 @@ fn shown_folders(of: &Symbolicated) -> Vec<String> {
         let folder = &file[..end + "/src/".len()];
         // `<wedjat::Stall as …>` is a method of a trait, which may be the app's or of Rust's library.
         let is_of_trait = name.starts_with('<') && name.contains(" as ");
-        let is_new = folders.len() < FOLDERS && !folders.iter().any(|known| known == folder);
+        let is_new = folders.len() < MAX_FOLDERS && !folders.iter().any(|known| known == folder);
         if is_new && !is_of_trait && of_file(file) == Owner::App {
             folders.push(folder.to_owned());
         }
@@ -332,7 +333,7 @@ mod tests {
 
     /// As `-gline-tables-only` has it: one function with its symbol, and what was inlined into it.
     #[test]
-    fn an_inlined_function_without_its_module_is_bare() {
+    fn an_inlined_function_may_lack_its_module() {
         let frame = |name: &str, file: &str, inlined| SourceFrame {
             file: Some(file.into()),
             inlined,
@@ -356,7 +357,7 @@ mod tests {
         let bare: Vec<bool> = physical
             .frames
             .iter()
-            .map(|frame| is_bare(&physical, frame))
+            .map(|frame| unscoped(&physical, frame))
             .collect();
         assert_eq!(bare, [true, true, true, true, false, false, false]);
         // A function of C inlined into one of C.
@@ -365,7 +366,7 @@ mod tests {
             frame("pay", "/Users/ann/till/pay.c", false),
         ]
         .into();
-        assert!(!is_bare(&physical, &physical.frames[0]));
+        assert!(!unscoped(&physical, &physical.frames[0]));
     }
 
     /// A report with these images.
@@ -393,7 +394,7 @@ mod tests {
             ..Stack::default()
         };
         use Owner::{App, Language, Recorder};
-        let owners: Vec<Owner> = each(&stack)
+        let owners: Vec<Owner> = all_frames(&stack)
             .map(|frame| owner(&of, frame.physical, frame.frame))
             .collect();
         assert_eq!(owners, [Language, Recorder, App]);
@@ -440,7 +441,7 @@ mod tests {
             omitted,
             ..Stack::default()
         }];
-        let frames = each(&of.threads[0]);
+        let frames = all_frames(&of.threads[0]);
         let owners = frames.map(|frame| owner(&of, frame.physical, frame.frame));
         let owners: Vec<Owner> = owners.collect();
         use Owner::{App, Recorder};
@@ -504,7 +505,10 @@ mod tests {
         of.threads = vec![stack];
         of.report.threads = vec![Default::default()];
         let grouped = crate::symbolicate::group::normalised(&of);
-        assert_eq!(grouped, ["Loader.refresh()", "openStore()"]);
+        assert_eq!(
+            *grouped,
+            ["Loader.refresh()", "openStore()"].map(std::sync::Arc::<str>::from)
+        );
     }
 
     /// Line tables alone name no inlined function of some compilers: a build that inlines less has fewer of them.
@@ -526,7 +530,7 @@ mod tests {
         assert_eq!(blamed(&of, &stack).unwrap().name(&of), "pay()");
         of.threads = vec![stack];
         of.report.threads = vec![Default::default()];
-        assert_eq!(crate::symbolicate::group::normalised(&of), ["pay()"]);
+        assert_eq!(*crate::symbolicate::group::normalised(&of)[0], *"pay()");
     }
 
     #[test]
@@ -595,13 +599,13 @@ mod tests {
             blamed(&of, &stack).unwrap().name(&of),
             "Ring.difference(_:_:)"
         );
-        assert_eq!(each(&stack).count(), 2);
+        assert_eq!(all_frames(&stack).count(), 2);
         assert_eq!(trap(&stack).as_deref(), Some("Swift: Index out of range"));
         of.threads = vec![stack];
         of.report.threads = vec![Default::default()];
         assert_eq!(
-            crate::symbolicate::group::normalised(&of),
-            ["Ring.difference(_:_:)"]
+            *crate::symbolicate::group::normalised(&of)[0],
+            *"Ring.difference(_:_:)"
         );
     }
 

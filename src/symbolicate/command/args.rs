@@ -68,7 +68,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
     pub cache: Option<PathBuf>,
 
-    /// Do not read or write lookup tables
+    /// Do not read lookup tables of earlier runs, nor keep those of this one
     #[arg(long)]
     pub no_cache: bool,
 

@@ -2,31 +2,29 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::cut::{CutReport, CutReports};
 use super::inputs::Item;
 use super::parsed::{Parsed, parse};
-use super::printing::TICK;
+use super::printing::INTERRUPT_POLL;
 use super::select::Select;
 use super::{faults, interrupt};
-use crate::symbolicate::gathered::{Gathered, Wanted};
-use crate::symbolicate::{Symbolicator, lock};
+use crate::symbolicate::Symbolicator;
+use crate::symbolicate::files::search::run_parallel;
+use crate::symbolicate::gathered::{Gathered, WantedAddresses};
 
 /// Most frames of the reports that are gathered: their answers take some 50 MB.
-const MOST_FRAMES: usize = 1 << 17;
+const MAX_FRAMES: usize = 1 << 17;
 /// Frames of the first ones where output is waited for; each time four times as many.
 const FIRST_FRAMES: usize = 1 << 12;
 /// Most batches at a time: a batch without frames takes memory, too.
-const MOST_BATCHES: usize = 16;
+const MAX_BATCHES: usize = 16;
 /// Time to wait for more reports where output is waited for.
-const PATIENCE: Duration = Duration::from_millis(50);
-/// The reports of a batch, and the answers for it and for others.
-pub(super) type Answered = (Vec<Parsed>, Arc<Gathered>);
+const MAX_WAIT: Duration = Duration::from_millis(50);
 
 /// How to gather.
-pub(super) struct Answering<'a> {
+pub(super) struct BatchResolver<'a> {
     pub symbolicator: &'a Symbolicator,
     pub select: &'a Select,
     /// Threads to work with.
@@ -39,23 +37,31 @@ pub(super) struct Answering<'a> {
     pub stop: &'a AtomicBool,
 }
 
-impl Answering<'_> {
-    /// Passes on each batch of `items`, in order, and then the cut reports of their files, until there are no more or `pass`
-    /// says `false`.
-    pub(super) fn run(&self, items: &Receiver<Vec<Item>>, pass: &mut dyn FnMut(Answered) -> bool) {
+impl BatchResolver<'_> {
+    /// Passes on the result of `work` on each batch of `items`, in order, and then on the cut reports of their files, until
+    /// there are no more or `pass` returns false.
+    pub(super) fn run<T: Send>(
+        &self,
+        items: &Receiver<Vec<Item>>,
+        work: impl Fn(Vec<Parsed>, &Gathered) -> T + Sync,
+        mut pass: impl FnMut(T) -> bool,
+    ) {
         let mut frames = if self.is_patient {
-            MOST_FRAMES
+            MAX_FRAMES
         } else {
             FIRST_FRAMES
         };
         let mut cut = CutReports::default();
         while let Some((batches, gathered)) = self.gather(items, &mut cut, frames) {
-            frames = MOST_FRAMES.min(frames * 4);
-            let gathered = Arc::new(gathered);
-            for batch in batches {
-                if !pass((batch, gathered.clone())) {
-                    return;
-                }
+            frames = MAX_FRAMES.min(frames * 4);
+            let results = run_parallel(self.jobs, batches, |batch| {
+                (!self.is_over()).then(|| work(batch, &gathered))
+            });
+            if !results
+                .into_iter()
+                .all(|result| result.is_some_and(&mut pass))
+            {
+                return;
             }
         }
     }
@@ -67,12 +73,12 @@ impl Answering<'_> {
         cut: &mut CutReports,
         frames: usize,
     ) -> Option<(Vec<Vec<Parsed>>, Gathered)> {
-        let (mut wanted, mut reports) = (Wanted::default(), 0);
+        let (mut wanted, mut reports) = (WantedAddresses::default(), 0);
         let (mut batches, began) = (Vec::new(), Instant::now());
-        while wanted.frames() < frames && batches.len() < MOST_BATCHES {
+        while wanted.frames() < frames && batches.len() < MAX_BATCHES {
             let patience = match () {
                 () if self.is_patient || batches.is_empty() => Duration::MAX,
-                () => PATIENCE.saturating_sub(began.elapsed()),
+                () => MAX_WAIT.saturating_sub(began.elapsed()),
             };
             let Some(next) = self.next(items, cut, patience) else {
                 break;
@@ -84,9 +90,9 @@ impl Answering<'_> {
             {
                 round.push(next);
             }
-            for (batch, put_off) in each(self.jobs, round, |items| self.parse(items)) {
+            for (batch, put_off) in run_parallel(self.jobs, round, |items| self.parse(items)) {
                 cut.add(put_off);
-                reports += self.note(&batch, &mut wanted);
+                reports += self.note_addresses(&batch, &mut wanted);
                 batches.push(batch);
             }
         }
@@ -96,7 +102,7 @@ impl Answering<'_> {
         // A single report needs no help.
         let images = if reports > 1 { wanted.images() } else { 0 };
         let files = self.symbolicator.files();
-        let found = each(self.jobs, (0..images).collect(), |image| {
+        let found = run_parallel(self.jobs, (0..images).collect(), |image| {
             let find = || wanted.find(files, image);
             // A fault comes again where the report is named, and is said there.
             (!self.is_over()).then(|| faults::run(find).ok()).flatten()
@@ -112,7 +118,7 @@ impl Answering<'_> {
     }
 
     /// Notes what the reports of a batch point to, and returns how many there are.
-    fn note(&self, batch: &[Parsed], wanted: &mut Wanted) -> usize {
+    fn note_addresses(&self, batch: &[Parsed], wanted: &mut WantedAddresses) -> usize {
         let mut count = 0;
         for parsed in batch {
             if let Parsed::Report(_, reading) = parsed
@@ -135,7 +141,7 @@ impl Answering<'_> {
         let until = Instant::now().checked_add(patience);
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            match items.recv_timeout(left.map_or(TICK, |left| left.min(TICK))) {
+            match items.recv_timeout(left.map_or(INTERRUPT_POLL, |left| left.min(INTERRUPT_POLL))) {
                 Ok(batch) => return Some(batch),
                 Err(RecvTimeoutError::Disconnected) => {
                     let batch = cut.next_batch()?;
@@ -151,35 +157,6 @@ impl Answering<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.stop.load(Ordering::SeqCst) || interrupt::came()
+        self.stop.load(Ordering::SeqCst) || interrupt::is_set()
     }
-}
-
-/// Runs `work` on each input, by so many threads. The results are in the order of the inputs.
-fn each<I: Send, T: Send>(jobs: usize, inputs: Vec<I>, work: impl Fn(I) -> T + Sync) -> Vec<T> {
-    if jobs.min(inputs.len()) <= 1 {
-        return inputs.into_iter().map(work).collect();
-    }
-    let threads = jobs.min(inputs.len());
-    let inputs = Mutex::new(inputs.into_iter().enumerate());
-    let results = Mutex::new(Vec::new());
-    let run = || {
-        loop {
-            let next = lock(&inputs).next();
-            let Some((at, input)) = next else {
-                return;
-            };
-            let result = work(input);
-            lock(&results).push((at, result));
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(run);
-        }
-        run();
-    });
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    results.sort_unstable_by_key(|&(at, _)| at);
-    results.into_iter().map(|(_, result)| result).collect()
 }

@@ -10,7 +10,7 @@ use crate::report::{self, Reading};
 use crate::symbolicate::group::identity;
 
 /// Reports of a batch.
-const BATCH: usize = 64;
+const MAX_BATCH: usize = 64;
 
 /// The place of a cut report.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl CutReports {
         if !self.found.is_empty() {
             self.next = in_order(std::mem::take(&mut self.found)).into_iter();
         }
-        let batch: Vec<CutReport> = self.next.by_ref().take(BATCH).collect();
+        let batch: Vec<CutReport> = self.next.by_ref().take(MAX_BATCH).collect();
         (!batch.is_empty()).then_some(batch)
     }
 }

@@ -7,7 +7,7 @@ thread_local! {
     /// True while this thread's panics are caught.
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
     /// The message and place of the last one.
-    static LAST: RefCell<String> = const { RefCell::new(String::new()) };
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 /// Installs a panic hook that stores the message of panics that [`run`] catches. Other panics are printed as before.
@@ -15,14 +15,14 @@ pub(super) fn note_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if IS_CAUGHT.get() {
-            LAST.set(words(panic));
+            LAST_PANIC.set(panic_text(panic));
         } else {
             before(panic);
         }
     }));
 }
 
-fn words(panic: &PanicHookInfo<'_>) -> String {
+fn panic_text(panic: &PanicHookInfo<'_>) -> String {
     let message = panic.payload_as_str().unwrap_or("a panic");
     let place = panic.location().map(Location::to_string);
     format!("{message} ({})", place.unwrap_or_default())
@@ -34,11 +34,11 @@ fn words(panic: &PanicHookInfo<'_>) -> String {
 /// A sentence for the user, if `work` panics. Values that `work` changed are incomplete and must not be used.
 pub(super) fn run<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     let outer = IS_CAUGHT.replace(true);
-    LAST.take();
+    LAST_PANIC.take();
     let done = catch_unwind(AssertUnwindSafe(work));
     IS_CAUGHT.set(outer);
     let what = "a fault in symbolicate, not printed: please file an issue with this report";
-    done.map_err(|_| format!("{what}: {}", LAST.take()))
+    done.map_err(|_| format!("{what}: {}", LAST_PANIC.take()))
 }
 
 #[cfg(test)]

@@ -23,11 +23,11 @@ use crate::symbolicate::files::owner::descriptor;
 use crate::symbolicate::{Error, import};
 
 /// Most items of a batch.
-const BATCH: usize = 64;
+const MAX_BATCH: usize = 64;
 /// Most bytes of a batch's files. One file may hold a thousand reports.
-const BATCH_BYTES: u64 = 1 << 20;
+const MAX_BATCH_BYTES: u64 = 1 << 20;
 /// Reports of larger files are read one by one here, rather than all in one piece.
-const LARGE: u64 = 4 << 20;
+const MIN_LARGE: u64 = 4 << 20;
 
 /// The origin of what no path names.
 const STDIN: &str = "standard input";
@@ -111,7 +111,7 @@ pub(super) fn feed(inputs: &Inputs, input: &mut dyn Read, send: &mut dyn FnMut(V
 impl BatchReader<'_> {
     fn item(&mut self, item: Item) -> bool {
         self.batch.push(item);
-        (self.batch.len() < BATCH && self.bytes < BATCH_BYTES) || self.flush()
+        (self.batch.len() < MAX_BATCH && self.bytes < MAX_BATCH_BYTES) || self.flush()
     }
 
     fn message(&mut self, message: Message) -> bool {
@@ -140,7 +140,7 @@ impl BatchReader<'_> {
             wants_more
         };
         let mut walk = ReportWalk {
-            window: WINDOW,
+            window: MAX_NAMES,
             given,
             links_out: 0,
             found: &mut found,
@@ -172,7 +172,7 @@ impl BatchReader<'_> {
         }
         let meta = std::fs::metadata(&path).ok().filter(|meta| meta.is_file());
         let len = meta.map_or(0, |meta| meta.len());
-        if len <= LARGE {
+        if len <= MIN_LARGE {
             self.bytes += len;
             return self.item(Item::File(path));
         }
@@ -251,11 +251,11 @@ impl<F: FnMut()> Read for BeforeReading<'_, F> {
     }
 }
 
-/// Names of one folder held at a time. A larger folder is read once per `WINDOW` names. For a million names this takes a
+/// Names of one folder held at a time. A larger folder is read once per `MAX_NAMES` names. For a million names this takes a
 /// second; all the names would take 100 MB.
-const WINDOW: usize = 1 << 17;
+const MAX_NAMES: usize = 1 << 17;
 /// Folders below folders are followed so deep.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// Finds the reports below a folder, folders and reports in order of name. Links to folders are not followed.
 struct ReportWalk<'a> {
@@ -285,7 +285,7 @@ impl ReportWalk<'_> {
                 let path = folder.join(name);
                 let wants_more = if !is_folder {
                     self.file(path)
-                } else if depth < DEPTH {
+                } else if depth < MAX_DEPTH {
                     // A folder that can't be read does not keep those behind it from being read.
                     self.folder(&path, depth + 1).unwrap_or_else(|error| {
                         wrong.get_or_insert(error);
@@ -293,7 +293,7 @@ impl ReportWalk<'_> {
                     })
                 } else {
                     let deeper = format!(
-                        "{}: it lies more than {DEPTH} folders deep and was not read: name it on the command line",
+                        "{}: it lies more than {MAX_DEPTH} folders deep and was not read: name it on the command line",
                         path.display()
                     );
                     wrong.get_or_insert(deeper);
@@ -383,9 +383,9 @@ fn is_result(bytes: &[u8]) -> bool {
     // Behind a path and a name, which a report may have long.
     let front = &bytes[..bytes.len().min(1 << 16)];
     if front.first().is_some_and(|first| b"{[".contains(first)) {
-        let marks = [r#""format":"wedjat""#, r#""format": "wedjat""#];
-        let has = |mark: &&str| memmem::find(front, mark.as_bytes()).is_some();
-        return marks.iter().any(has);
+        let signatures = [r#""format":"wedjat""#, r#""format": "wedjat""#];
+        let has = |signature: &&str| memmem::find(front, signature.as_bytes()).is_some();
+        return signatures.iter().any(has);
     }
     let versions = front.split(|byte| *byte == b'\n');
     let mut versions = versions.filter_map(|line| line.strip_prefix(b"Report Version:"));
@@ -394,7 +394,7 @@ fn is_result(bytes: &[u8]) -> bool {
 
 /// The ending of a name, without that of a packing.
 fn ending(path: &Path) -> Option<&str> {
-    let name = Packing::bare_name(path.file_name()?.to_str()?);
+    let name = Packing::name_unpacked(path.file_name()?.to_str()?);
     Path::new(name).extension()?.to_str()
 }
 

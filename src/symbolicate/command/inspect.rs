@@ -17,7 +17,7 @@ use crate::symbolicate::debug_info::dwarf::DwarfSections;
 use crate::symbolicate::debug_info::{checked_units, symbols};
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::object_file::{self, ObjectFile};
-use crate::symbolicate::files::{packed_symbols, search};
+use crate::symbolicate::files::search;
 use crate::symbolicate::format::plain;
 use crate::symbolicate::{Error, id_text, import};
 
@@ -151,7 +151,7 @@ fn describe(object: &ObjectFile, text: &mut String) {
     let symbols = symbols::read(object).len();
     say(format!("    symbols of functions: {symbols}"));
     if object.has_packed_symbols {
-        let packed = packed_symbols::unpacked(object, u64::MAX);
+        let packed = object.packed_symbols(u64::MAX);
         say(match packed.map(|packed| symbols::read(&packed).len()) {
             Some(count) => format!("    packed symbols of functions: {count}"),
             None => "    damage: the packed symbols cannot be read".into(),

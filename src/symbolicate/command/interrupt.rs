@@ -63,13 +63,13 @@ fn handle() {
 }
 
 /// From now on the first Ctrl-C is only noted; the second ends the process at once.
-pub(super) fn note() {
+pub(super) fn defer_interrupt() {
     handle();
     STATE.store(NOTES, Ordering::SeqCst);
 }
 
 /// Returns true once a signal was noted.
-pub(super) fn came() -> bool {
+pub(super) fn is_set() -> bool {
     STATE.load(Ordering::SeqCst) == NOTED
 }
 

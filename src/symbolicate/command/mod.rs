@@ -8,7 +8,6 @@ mod faults;
 mod inputs;
 mod inspect;
 mod interrupt;
-mod named_path;
 mod output;
 mod parsed;
 mod printing;
@@ -86,7 +85,7 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
     if args.no_search {
         files = files.no_search();
     }
-    files.open_named = Some(named_path::open);
+    files.reads_named = true;
     if let Some(path) = &args.inspect {
         return match inspect::inspect(path, &mut input) {
             Ok(found) => {

@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
@@ -16,7 +15,7 @@ use crate::symbolicate::files::owner::{self, Identity, descriptor, identity, ide
 
 const BUFFER: usize = 1 << 16;
 /// As many links as the system follows.
-const LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Takes the results. What goes to a file is in another next to it until [`Output::finish`]; dropped before, it leaves
 /// nothing.
@@ -65,9 +64,8 @@ impl Output {
         };
         let is_named = |folder: &&Path| !folder.as_os_str().is_empty();
         let folder = path.parent().filter(is_named).unwrap_or(Path::new("."));
-        remove_left(folder);
         let mut fresh = tempfile::Builder::new();
-        fresh.prefix(PREFIX).suffix(SUFFIX);
+        fresh.prefix(".symbolicate-").suffix(".tmp");
         let mut options = File::options();
         options.read(true).write(true).create_new(true).mode(0o600);
         // By its name, so that it is never there without a handler to remove it.
@@ -75,8 +73,6 @@ impl Output {
             interrupt::remove_at_end(path);
             options.open(path).inspect_err(|_| interrupt::keep_at_end())
         })?;
-        // For as long as this process lives. Where the system has no locks, what it leaves stays.
-        let _ = file.as_file().try_lock();
         if let Some(before) = before {
             // If the owner cannot be kept, the file is the writing user's.
             let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
@@ -104,33 +100,6 @@ impl Output {
             Output::Stream(_) => None,
             Output::File(_, path) => Some(path),
         }
-    }
-}
-
-/// Names of files that are being written.
-const PREFIX: &str = ".symbolicate-";
-const SUFFIX: &str = ".tmp";
-/// A file that is younger may not be locked yet.
-const FRESH: Duration = Duration::from_secs(2);
-
-/// Removes the files of runs that died, as far as they are this user's: nobody holds their locks.
-fn remove_left(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let name = name.as_encoded_bytes();
-        if name.starts_with(PREFIX.as_bytes()) && name.ends_with(SUFFIX.as_bytes()) {
-            let _ = remove_if_left(&entry.path());
-        }
-    }
-}
-
-fn remove_if_left(path: &Path) -> io::Result<()> {
-    let file = owner::open(path)?;
-    let age = file.metadata()?.modified()?.elapsed().unwrap_or_default();
-    if age > FRESH && file.try_lock().is_ok() {
-        fs::remove_file(path)
-    } else {
-        Ok(())
     }
 }
 
@@ -249,7 +218,7 @@ fn links(path: &Path) -> impl Iterator<Item = PathBuf> {
         let target = fs::read_link(path).ok()?;
         Some(path.parent().unwrap_or(Path::new("")).join(target))
     };
-    std::iter::successors(Some(path.to_owned()), next).take(LINKS)
+    std::iter::successors(Some(path.to_owned()), next).take(MAX_LINKS)
 }
 
 /// The message about an input that the output would take the place of.

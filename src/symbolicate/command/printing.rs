@@ -16,7 +16,7 @@ use crate::symbolicate::format::{Parts, missing_text};
 use crate::symbolicate::group::{Identity, SeenIds};
 
 /// Time between two looks of a waiting thread for an interrupt.
-pub(super) const TICK: Duration = Duration::from_millis(100);
+pub(super) const INTERRUPT_POLL: Duration = Duration::from_millis(100);
 
 /// The result of a batch.
 pub(super) struct Batch<P> {
@@ -83,10 +83,8 @@ impl<'p, 'm, F: Parts> Printer<'p, 'm, F> {
     }
 
     /// Prints each result as it comes, until the last one, an interrupt, or one for which nothing may be written.
-    pub(super) fn print(&mut self, results: &Receiver<Receiver<Batch<F::Part>>>) -> io::Result<()> {
-        while let Some(result) = next(results, &mut self.out, &mut self.progress)?
-            && let Some(batch) = next(&result, &mut self.out, &mut self.progress)?
-        {
+    pub(super) fn print(&mut self, results: &Receiver<Batch<F::Part>>) -> io::Result<()> {
+        while let Some(batch) = receive_next(results, &mut self.out, &mut self.progress)? {
             self.progress.add(batch.outcomes.len() as u64);
             self.tally.add(batch.tally);
             for outcome in batch.outcomes {
@@ -106,10 +104,10 @@ impl<'p, 'm, F: Parts> Printer<'p, 'm, F> {
             Outcome::Message(Message::Refused(text)) => self.refused = Some(text),
             Outcome::Message(_) if self.quiet.is_over() => {}
             Outcome::Message(Message::Warning(text)) => {
-                self.progress.aside(|| self.messages.warning(&text));
+                self.progress.without_bar(|| self.messages.warning(&text));
             }
             Outcome::Message(Message::Unopened(text) | Message::Unreadable(text)) => {
-                self.progress.aside(|| self.messages.error(&text));
+                self.progress.without_bar(|| self.messages.error(&text));
             }
         }
         Ok(())
@@ -127,7 +125,7 @@ impl<'p, 'm, F: Parts> Printer<'p, 'm, F> {
     ) -> u8 {
         self.progress.finish();
         self.tally.short_sources = short_sources;
-        self.tally.copies = copies_lines(self.seen.again, self.seen.others).collect();
+        self.tally.copies = copies_lines(self.seen.copies, self.seen.reused_ids).collect();
         if let Some(more) = self.quiet.hidden() {
             let all = count(self.tally.seen, "report");
             let text = format!("{more} more such messages about {all}; --verbose prints all");
@@ -139,11 +137,11 @@ impl<'p, 'm, F: Parts> Printer<'p, 'm, F> {
         }
         let file = self.out.path().map(|path| path.display().to_string());
         // A file is written whole, or not at all.
-        let is_kept = file.is_none() || self.tally.seen > 0 && !interrupt::came();
+        let is_kept = file.is_none() || self.tally.seen > 0 && !interrupt::is_set();
         let result = written
             .and_then(|()| end_output(self.args, self.format, self.out, &self.tally, is_kept));
         // Ctrl-C takes the file away at once.
-        let is_lost = file.is_some() && interrupt::came();
+        let is_lost = file.is_some() && interrupt::is_set();
         if !is_lost {
             let code = done(result, self.messages);
             if code != DONE {
@@ -158,7 +156,7 @@ impl<'p, 'm, F: Parts> Printer<'p, 'm, F> {
             self.messages.without_table(files);
         }
         let code = self.tally.conclude(self.args, files, self.messages);
-        if interrupt::came() {
+        if interrupt::is_set() {
             let done = count(self.tally.seen, "report");
             let lost = file.filter(|_| is_lost);
             let file = lost.map_or(String::new(), |file| format!("; {file} is not written"));
@@ -198,7 +196,7 @@ pub(super) fn counts_once(args: &Args) -> bool {
 
 /// Waits for the next value; `None` after the last, and when someone pressed Ctrl-C. Before it waits, what was
 /// written goes out.
-fn next<T>(
+fn receive_next<T>(
     from: &Receiver<T>,
     out: &mut dyn Write,
     progress: &mut Progress,
@@ -207,19 +205,11 @@ fn next<T>(
         return Ok(Some(next));
     }
     out.flush()?;
-    Ok(receive(from, || {
-        progress.add(0);
-        interrupt::came()
-    }))
-}
-
-/// Waits for the next value; `None` after the last, and once `is_over`.
-pub(super) fn receive<T>(from: &Receiver<T>, mut is_over: impl FnMut() -> bool) -> Option<T> {
     loop {
-        match from.recv_timeout(TICK) {
-            Ok(next) => return Some(next),
-            Err(RecvTimeoutError::Timeout) if !is_over() => {}
-            Err(_) => return None,
+        match from.recv_timeout(INTERRUPT_POLL) {
+            Ok(next) => return Ok(Some(next)),
+            Err(RecvTimeoutError::Timeout) if !interrupt::is_set() => progress.add(0),
+            Err(_) => return Ok(None),
         }
     }
 }

@@ -1,24 +1,27 @@
 //! A progress bar on standard error, where that is a terminal and the work takes long.
 
-use std::fmt;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-
 use super::inputs;
 use super::interrupt;
 
 /// Work that is done sooner needs no bar.
-const LONG: Duration = Duration::from_millis(700);
+const SHOWN_AFTER: Duration = Duration::from_millis(700);
+/// The line changes no more often than this.
+const REDRAW_PERIOD: Duration = Duration::from_millis(100);
 
 /// Shows how far the work has come.
 pub(super) struct Progress {
-    bar: Option<ProgressBar>,
+    /// True if it is shown once the work takes long.
+    is_shown: bool,
     begun: Instant,
+    /// The time of the last drawing; `None` while no bar is there.
+    drawn: Option<Instant>,
+    done: u64,
     /// Count of all reports, as soon as that is known.
     total: Arc<AtomicU64>,
     counting: Option<Vec<PathBuf>>,
@@ -28,75 +31,64 @@ impl Progress {
     /// Of the reports that `paths` name. It is shown only if standard error is a terminal, and nothing is printed to a terminal
     /// meanwhile.
     pub fn new(paths: &[PathBuf], prints_at_end: bool) -> Progress {
-        let seen = io::stderr().is_terminal() && (prints_at_end || !io::stdout().is_terminal());
+        let is_shown = io::stderr().is_terminal() && (prints_at_end || !io::stdout().is_terminal());
         Progress {
-            bar: seen.then(|| {
-                let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-                bar.set_style(style("{spinner} {pos} reports, {rate}"));
-                bar
-            }),
+            is_shown,
             begun: Instant::now(),
-            total: Arc::new(AtomicU64::new(0)),
-            counting: seen.then(|| paths.to_vec()),
+            drawn: None,
+            done: 0,
+            total: Arc::default(),
+            counting: is_shown.then(|| paths.to_vec()),
         }
     }
 
     /// Adds to the count of reports that are done; 0 draws the bar anew.
     pub fn add(&mut self, reports: u64) {
-        let Some(bar) = &self.bar else {
+        self.done += reports;
+        let is_due = self.drawn.is_none_or(|at| at.elapsed() >= REDRAW_PERIOD);
+        if !self.is_shown || self.begun.elapsed() < SHOWN_AFTER || !is_due {
             return;
+        }
+        // A stream's length is unknown.
+        if let Some(paths) = self.counting.take()
+            && !paths.iter().any(|path| path.as_os_str() == "-")
+        {
+            let total = self.total.clone();
+            std::thread::spawn(move || {
+                total.store(inputs::count(&paths, &interrupt::is_set), Ordering::Relaxed);
+            });
+        }
+        self.drawn = Some(Instant::now());
+        let (done, total) = (self.done, self.total.load(Ordering::Relaxed));
+        let rate = done as f64 / self.begun.elapsed().as_secs_f64();
+        let line = if total > done {
+            let bar = "=".repeat((20 * done / total) as usize);
+            let left = (total - done) as f64 / rate;
+            format!("[{bar:<20}] {done} of {total} reports, {rate:.0}/s, {left:.0} s left")
+        } else {
+            format!("{done} reports, {rate:.0}/s")
         };
-        bar.inc(reports);
-        if self.begun.elapsed() < LONG {
-            return;
-        }
-        if let Some(paths) = self.counting.take() {
-            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
-            // A stream's length is unknown.
-            if !paths.iter().any(|path| path.as_os_str() == "-") {
-                let total = self.total.clone();
-                std::thread::spawn(move || {
-                    let count = inputs::count(&paths, &interrupt::came);
-                    total.store(count, Ordering::Relaxed);
-                });
-            }
-        }
-        let total = self.total.load(Ordering::Relaxed);
-        if total > 0 && bar.length() != Some(total) {
-            bar.set_length(total);
-            let template = "[{bar:40}] {pos} of {len} reports, {rate}, {eta} left";
-            bar.set_style(style(template));
-        }
+        show(&line);
     }
 
     /// Does something that writes to the terminal, with the bar out of the way.
-    pub fn aside<R>(&self, what: impl FnOnce() -> R) -> R {
-        match &self.bar {
-            Some(bar) => bar.suspend(what),
-            None => what(),
-        }
+    pub fn without_bar<R>(&mut self, what: impl FnOnce() -> R) -> R {
+        self.finish();
+        what()
     }
 
     /// Takes the bar away.
-    pub fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+    pub fn finish(&mut self) {
+        if self.drawn.take().is_some() {
+            show("");
         }
     }
 }
 
-fn style(template: &str) -> ProgressStyle {
-    let style = ProgressStyle::with_template(template);
-    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-    let write = |state: &ProgressState, text: &mut dyn fmt::Write| {
-        let _ = write!(text, "{:.0}/s", state.per_sec());
-    };
-    style.with_key("rate", write).progress_chars("=> ")
+/// Shows a line in place of the last one. A terminal that is gone shows nothing.
+fn show(line: &str) {
+    let _ = write!(io::stderr(), "\r\x1b[K{line}");
 }
-
-/// The line of a download changes no more often than this.
-#[cfg(feature = "debuginfod")]
-const REDRAW: Duration = Duration::from_millis(100);
 
 /// Returns the function that shows progress of downloads from debuginfod servers: on a terminal one line that changes;
 /// elsewhere two lines a file, if `DEBUGINFOD_PROGRESS` is set, as elfutils has it. A server that cannot be reached is
@@ -105,7 +97,6 @@ const REDRAW: Duration = Duration::from_millis(100);
 pub(super) fn watch_downloads() -> impl Fn(&crate::symbolicate::Fetching<'_>) + Send + Sync + 'static
 {
     use crate::symbolicate::format::plain;
-    use std::io::Write;
     let terminal = io::stderr().is_terminal();
     let lines = std::env::var_os("DEBUGINFOD_PROGRESS").is_some();
     let drawn: std::sync::Mutex<Option<Instant>> = std::sync::Mutex::new(None);
@@ -120,7 +111,7 @@ pub(super) fn watch_downloads() -> impl Fn(&crate::symbolicate::Fetching<'_>) + 
                 writeln!(errors, "{clear}symbolicate: warning: {url}: {why}")
             }
             Fetching::Received { url, bytes, of } if terminal => {
-                if drawn.is_some_and(|at| at.elapsed() < REDRAW) {
+                if drawn.is_some_and(|at| at.elapsed() < REDRAW_PERIOD) {
                     return;
                 }
                 *drawn = Some(Instant::now());

@@ -1,20 +1,20 @@
 //! Reports in, one format out.
 
 use std::io::{self, IsTerminal, Read};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use clap::ColorChoice;
 
 use super::args::{Args, FormatName};
-use super::batches::{Answered, Answering};
+use super::batches::BatchResolver;
 use super::faults;
 use super::inputs::{Inputs, Item, feed};
 use super::interrupt;
 use super::output::{Output, Target, refusal};
 use super::parsed::Parsed;
-use super::printing::{Batch, Outcome, Printer, counts_once, receive};
+use super::printing::{Batch, Outcome, Printer, counts_once};
 use super::tally::{Message, Tally};
 use super::{Messages, done};
 use crate::report::{Reading, Redact};
@@ -26,10 +26,10 @@ use crate::symbolicate::format::{
 use crate::symbolicate::format::{ParquetFrames, ParquetReports};
 use crate::symbolicate::gathered::Gathered;
 use crate::symbolicate::group::identity;
-use crate::symbolicate::{Symbolicator, lock, redact};
+use crate::symbolicate::{Symbolicator, redact};
 
 /// Batches that are worked on or wait for their turn, for each worker.
-const AHEAD: usize = 4;
+const BATCHES_PER_WORKER: usize = 4;
 
 pub(super) fn run(
     args: &Args,
@@ -93,9 +93,6 @@ struct Job<'a> {
     target: &'a Target,
 }
 
-/// A batch with the answers for it, and where its result goes.
-type BatchWork<P> = (Answered, SyncSender<Batch<P>>);
-
 impl Job<'_> {
     /// Reads, names and prints all reports: one thread finds them, some work on them, this one puts
     /// their parts together in order. However many there are, only a few batches are held at a time.
@@ -110,18 +107,14 @@ impl Job<'_> {
             Err(error) => return done(Err(error), messages),
         };
         // Not before: a pipe without a reader holds the command up until the first signal.
-        interrupt::note();
+        interrupt::defer_interrupt();
         let workers = self.workers();
-        // Never full, since there is a result for each.
-        let (to_do, batches) = sync_channel::<BatchWork<F::Part>>(workers * AHEAD + 2);
-        // Where the result of each batch will be, in their order.
-        let (in_order, results) = sync_channel::<Receiver<Batch<F::Part>>>(workers * AHEAD);
-        let items = self.read_items(input, workers * AHEAD);
-        let batches = Mutex::new(batches);
+        let (pass, results) = sync_channel::<Batch<F::Part>>(workers * BATCHES_PER_WORKER);
+        let items = self.read_items(input, workers * BATCHES_PER_WORKER);
         let stop = AtomicBool::new(false);
         let mut printer = Printer::new(self.args, format, out, messages);
         std::thread::scope(|scope| {
-            let answering = Answering {
+            let answering = BatchResolver {
                 symbolicator: self.symbolicator,
                 select: &self.args.select,
                 jobs: workers,
@@ -130,14 +123,9 @@ impl Job<'_> {
                 stop: &stop,
             };
             scope.spawn(move || {
-                answering.run(&items, &mut |batch| {
-                    let (slot, result) = sync_channel(1);
-                    in_order.send(result).is_ok() && to_do.send((batch, slot)).is_ok()
-                });
+                let work = |batch, gathered: &_| self.batch::<F>(batch, gathered);
+                answering.run(&items, work, |batch| pass.send(batch).is_ok());
             });
-            for _ in 0..workers {
-                scope.spawn(|| self.work::<F>(&batches, &stop));
-            }
             // Dropped with this scope: who waits to send more need not wait any longer.
             let results = results;
             let written = printer.print(&results);
@@ -146,7 +134,7 @@ impl Job<'_> {
             let short = sources.map_or(Vec::new(), |sources| sources.too_short());
             let files = self.symbolicator.files();
             let code = printer.finish(written, self.refused_source(), short, files);
-            if interrupt::came() {
+            if interrupt::is_set() {
                 // The others may wait for a server, or work on a large file.
                 #[cfg(feature = "debuginfod")]
                 crate::symbolicate::files::debuginfod::remove_partial();
@@ -185,29 +173,21 @@ impl Job<'_> {
         is_read.then(|| refusal("a file of source code"))
     }
 
-    fn work<F: Parts>(&self, batches: &Mutex<Receiver<BatchWork<F::Part>>>, stop: &AtomicBool) {
-        loop {
-            let is_over = || stop.load(Ordering::SeqCst) || interrupt::came();
-            let next = receive(&lock(batches), &is_over);
-            let Some(((parsed, gathered), slot)) = next.filter(|_| !is_over()) else {
-                return;
-            };
-            let mut batch = Batch {
-                outcomes: Vec::with_capacity(parsed.len()),
-                tally: Tally::default(),
-            };
-            for parsed in parsed {
-                match parsed {
-                    Parsed::Report(origin, reading) => {
-                        self.reading::<F>(&origin, *reading, &gathered, &mut batch);
-                    }
-                    Parsed::Message(message) => batch.message(message),
+    /// Names the reports of a batch, and makes their parts of the output.
+    fn batch<F: Parts>(&self, reports: Vec<Parsed>, gathered: &Gathered) -> Batch<F::Part> {
+        let mut batch = Batch {
+            outcomes: Vec::with_capacity(reports.len()),
+            tally: Tally::default(),
+        };
+        for parsed in reports {
+            match parsed {
+                Parsed::Report(origin, reading) => {
+                    self.reading::<F>(&origin, *reading, gathered, &mut batch);
                 }
-            }
-            if slot.send(batch).is_err() {
-                return;
+                Parsed::Message(message) => batch.message(message),
             }
         }
+        batch
     }
 
     fn reading<F: Parts>(
@@ -227,7 +207,7 @@ impl Job<'_> {
             batch.message(Message::Warning(format!("{origin}: {damage}")));
         }
         let identity = identity(&reading.report, !reading.damage.is_empty());
-        let named = faults::run(|| self.named::<F>(origin, reading, gathered, &mut batch.tally));
+        let named = faults::run(|| self.render::<F>(origin, reading, gathered, &mut batch.tally));
         match named {
             Ok(part) => batch
                 .outcomes
@@ -237,7 +217,7 @@ impl Job<'_> {
     }
 
     /// Names a report, and makes its part of the output.
-    fn named<F: Parts>(
+    fn render<F: Parts>(
         &self,
         origin: &str,
         reading: Reading,

@@ -12,7 +12,7 @@ pub struct Select {
     ///
     /// hang and anr are other words for stall.
     #[arg(short = 't', long = "type", value_name = "TYPE", value_delimiter = ',',
-          value_parser = clap::builder::PossibleValuesParser::new(words()))]
+          value_parser = clap::builder::PossibleValuesParser::new(kind_values()))]
     kinds: Vec<String>,
 
     /// Only reports since this date, time or age, such as yesterday, 2026-11-21, 2026-11-21T10:00:00Z, 7d, 12h
@@ -58,7 +58,7 @@ impl Select {
 /// Other recorders' words for a stall.
 const STALLS: [&str; 2] = ["hang", "anr"];
 
-fn words() -> impl Iterator<Item = PossibleValue> {
+fn kind_values() -> impl Iterator<Item = PossibleValue> {
     EventKind::ALL.iter().map(|kind| {
         let is_stall = *kind == EventKind::Stall;
         PossibleValue::new(kind.as_str()).aliases(STALLS.iter().filter(|_| is_stall))

@@ -12,9 +12,9 @@ use crate::symbolicate::frame::image_file_name;
 use crate::symbolicate::{DebugFiles, MissingFile, Symbolicated};
 
 /// Most messages about reports that are printed. Further ones are only counted.
-const MESSAGES: u64 = 10;
+const MAX_MESSAGES: u64 = 10;
 /// Most missing debug files that are listed.
-const MISSING: usize = 1 << 14;
+const MAX_MISSING: usize = 1 << 14;
 
 const NOWHERE: &str = "debug files missing (give them with --debug):";
 const REFUSED: &str = "at the path in the report, but not read (give it with --debug):";
@@ -57,7 +57,7 @@ impl Tally {
         self.damaged += other.damaged;
         self.unopened += other.unopened;
         for (key, missing) in other.missing {
-            if self.missing.len() < MISSING {
+            if self.missing.len() < MAX_MISSING {
                 self.missing.entry(key).or_insert(missing);
             }
         }
@@ -88,7 +88,7 @@ impl Tally {
         let missing: Vec<&MissingFile> = missing.collect();
         let is_partial = |file: &&MissingFile| file.unread.damaged + file.unread.refused > 0;
         let (in_part, nowhere): (Vec<_>, Vec<_>) = missing.iter().copied().partition(is_partial);
-        let shown = [MESSAGES as usize, usize::MAX][usize::from(args.verbose)];
+        let shown = [MAX_MESSAGES as usize, usize::MAX][usize::from(args.verbose)];
         let refused = nowhere.iter().filter_map(|missing| refused(files, missing));
         let refused: Vec<String> = refused.collect();
         let (nowhere, in_part) = (missing_lines(nowhere), missing_lines(in_part));
@@ -152,12 +152,12 @@ impl MessageLimit {
     /// Counts a message. Returns true if it is not to be printed, because so many were.
     pub fn is_over(&mut self) -> bool {
         self.messages += 1;
-        !self.verbose && self.messages > MESSAGES
+        !self.verbose && self.messages > MAX_MESSAGES
     }
 
     /// Count of the messages that were not printed; `None` if all were.
     pub fn hidden(&self) -> Option<u64> {
-        let more = self.messages.saturating_sub(MESSAGES);
+        let more = self.messages.saturating_sub(MAX_MESSAGES);
         (!self.verbose && more > 0).then_some(more)
     }
 }

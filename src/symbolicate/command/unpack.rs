@@ -12,11 +12,11 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use crate::report::limits;
 
 /// Bytes that any input may unpack to, however small it is.
-const FREE: u64 = 1 << 20;
+const MIN_UNPACKED_LIMIT: u64 = 1 << 20;
 /// Above them a byte may become so many. Reports become twenty.
-const RATIO: u64 = 250;
+const MAX_RATIO: u64 = 250;
 /// The largest distance that zstd may refer back: what its decoder holds. `zstd --ultra` needs no more.
-const WINDOW: u64 = 128 << 20;
+const MAX_ZSTD_WINDOW: u64 = 128 << 20;
 
 /// A packing, known by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +41,9 @@ impl Packing {
     }
 
     /// The name of a file without the ending of a packing, or one that Apple's devices add once a report was sent.
-    pub fn bare_name(name: &str) -> &str {
-        let bare = [".gz", ".zst", ".beta", ".synced"].map(|ending| name.strip_suffix(ending));
-        bare.into_iter().flatten().next().unwrap_or(name)
+    pub fn name_unpacked(name: &str) -> &str {
+        let unpacked = [".gz", ".zst", ".beta", ".synced"].map(|ending| name.strip_suffix(ending));
+        unpacked.into_iter().flatten().next().unwrap_or(name)
     }
 }
 
@@ -145,7 +145,7 @@ impl<R: BufRead> Read for Frames<R> {
 impl<R: BufRead> Frames<R> {
     fn new(input: R) -> Frames<R> {
         let mut decoder = FrameDecoder::new();
-        decoder.set_max_window_size(WINDOW);
+        decoder.set_max_window_size(MAX_ZSTD_WINDOW);
         Frames {
             input,
             decoder,
@@ -192,9 +192,9 @@ impl Read for Bounded<'_> {
         })?;
         self.made += read as u64;
         let taken = self.taken.get();
-        if self.made > FREE.max(taken.saturating_mul(RATIO)) {
+        if self.made > MIN_UNPACKED_LIMIT.max(taken.saturating_mul(MAX_RATIO)) {
             let what = format!(
-                "{packing} data that unpacks to more than {RATIO} times its size (byte {taken}): no report does; unpack it first if it is one"
+                "{packing} data that unpacks to more than {MAX_RATIO} times its size (byte {taken}): no report does; unpack it first if it is one"
             );
             return Err(io::Error::other(what));
         }
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn names_lose_the_ending_of_a_packing_alone() {
-        let names = ["a.wedjat.gz", "b.ips.zst", "c.json", "gz"].map(Packing::bare_name);
+        let names = ["a.wedjat.gz", "b.ips.zst", "c.json", "gz"].map(Packing::name_unpacked);
         assert_eq!(names, ["a.wedjat", "b.ips", "c.json", "gz"]);
     }
 }

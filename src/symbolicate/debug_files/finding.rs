@@ -11,10 +11,10 @@ use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::links::is_system_library;
 use crate::symbolicate::files::object_file::{self, ObjectFile};
 use crate::symbolicate::files::search::UUID;
-use crate::symbolicate::files::{apple_places, dyld_cache, search};
+use crate::symbolicate::files::{apple_places, dyld_cache, owner, search};
+use crate::symbolicate::frame::is_system;
 use crate::symbolicate::image_files::{ImageFiles, has_dwarf};
 use crate::symbolicate::lock;
-use crate::symbolicate::system_paths::is_system;
 
 impl DebugFiles {
     /// Opens the files of an image, those with debug information first; `None` if there are none.
@@ -46,7 +46,7 @@ impl DebugFiles {
                 take(&path, &mut files);
             }
             if !has_dwarf(&files) {
-                let linked = files.iter().find_map(|file| search::linked(file.object()));
+                let linked = files.iter().find_map(|file| search::by_link(file.object()));
                 add(
                     linked.or_else(|| self.linked_by_nameless(image)),
                     &mut files,
@@ -85,7 +85,7 @@ impl DebugFiles {
         same.find_map(|given| {
             let mut objects = object_file::open(&given.path).ok()?.into_iter();
             let object = objects.find(|object| object.id == image.id && is_what_ran(object, image));
-            search::linked(&object?)
+            search::by_link(&object?)
         })
     }
 
@@ -102,15 +102,14 @@ impl DebugFiles {
         known.into_iter().chain(longer).flatten()
     }
 
-    /// Opens the image at the path that the report names, by
-    /// [`open_named`](DebugFiles::open_named). `None` if there is no file, or if such paths are not read.
+    /// Opens the image at the path that the report names. `None` if there is no file, or if such paths are not read.
     ///
     /// # Errors
     /// The reason why the file that is there is not read.
     pub(crate) fn at_named_path(&self, image: &Image) -> Option<Result<ObjectFile, Error>> {
-        let open = self.open_named.filter(|_| self.options.search)?;
         let path = Path::new(&image.name);
-        let bytes = open(path)?.and_then(|file| SharedBytes::map_open(&file, path));
+        let file = (self.reads_named && self.options.search).then(|| owner::open_named(path))??;
+        let bytes = file.and_then(|file| SharedBytes::map_open(&file, path));
         let object = bytes.and_then(|bytes| object_in(path, bytes, image));
         let other = || Error::bad_file(path, "another build of it is there");
         Some(object.and_then(|object| object.ok_or_else(other)))
@@ -133,7 +132,7 @@ impl DebugFiles {
         let given: Vec<&FoundObject> = self.entries(&image.id).chain(given).collect();
         let beside = given
             .iter()
-            .flat_map(|given| apple_places::beside(&given.path));
+            .flat_map(|given| apple_places::dsyms_beside(&given.path));
         beside.for_each(|path| take(&path, files));
     }
 

@@ -5,18 +5,18 @@ use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
 
-use crate::symbolicate::debug_info::history::FileHistory;
+use crate::symbolicate::debug_info::debug_file::FileHistory;
 use crate::symbolicate::image_files::ImageFiles;
 
 /// Memory that open images may take, roughly, besides what is mapped of their files. A file that is mapped needs no
 /// descriptor.
-const OPEN_BYTES: usize = 256 << 20;
+const MAX_OPEN_BYTES: usize = 256 << 20;
 /// The same where a batch is done with one image after the other: no report waits for two of them.
-const BATCH_BYTES: usize = 128 << 20;
+const MAX_BATCH_BYTES: usize = 64 << 20;
 /// Uses between two sums of the memory of open images, which grows with use.
 const WEIGH_EVERY: u64 = 256;
 /// Most images that are remembered. Beyond this, those without a file are forgotten.
-const KNOWN_IMAGES: usize = 1 << 14;
+const MAX_IMAGES: usize = 1 << 14;
 
 /// Id (or hash of the text) and name of an image.
 pub(crate) type ImageKey = (Vec<u8>, String);
@@ -54,7 +54,7 @@ impl OpenImages {
     }
 
     /// Returns the files of an image that is known.
-    pub(super) fn of(&mut self, key: &ImageKey) -> Option<Option<Arc<ImageFiles>>> {
+    pub(super) fn lookup(&mut self, key: &ImageKey) -> Option<Option<Arc<ImageFiles>>> {
         self.clock += 1;
         if self.clock.is_multiple_of(WEIGH_EVERY) {
             self.make_room(key);
@@ -77,7 +77,7 @@ impl OpenImages {
             weight: 0,
         });
         let files = image.files.clone();
-        if self.images.len() > self.limit.min(KNOWN_IMAGES) {
+        if self.images.len() > self.limit.min(MAX_IMAGES) {
             self.make_room(key);
         }
         files
@@ -90,7 +90,7 @@ impl OpenImages {
             return;
         };
         self.bytes -= std::mem::take(&mut image.weight);
-        if self.bytes > BATCH_BYTES {
+        if self.bytes > MAX_BATCH_BYTES {
             self.close(key);
         } else {
             image.weight = image.files.as_ref().map_or(0, |files| files.weight());
@@ -101,16 +101,13 @@ impl OpenImages {
     fn close(&mut self, key: &ImageKey) {
         if let Some(image) = self.images.remove(key) {
             self.bytes -= image.weight;
-            if let Some(files) = image.files {
-                files.will_be_wanted();
-            }
         }
     }
 
     /// Closes the least recently used images until the rest is within the limits, but never `keep`. Images without a
     /// table are closed first: they take more memory, and a table is made only after many look-ups.
     fn make_room(&mut self, keep: &ImageKey) {
-        if self.images.len() > KNOWN_IMAGES {
+        if self.images.len() > MAX_IMAGES {
             self.images.retain(|_, image| image.files.is_some());
         }
         self.bytes = 0;
@@ -125,7 +122,7 @@ impl OpenImages {
         open.sort_unstable();
         let mut count = open.len();
         for (_, _, key) in open {
-            if count <= self.limit && self.bytes <= OPEN_BYTES {
+            if count <= self.limit && self.bytes <= MAX_OPEN_BYTES {
                 return;
             }
             if key != *keep {

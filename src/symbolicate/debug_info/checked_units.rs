@@ -8,32 +8,32 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::dwarf::{DwarfSections, R};
 use super::lines;
-use super::roots::{self, MOST_READS};
+use super::roots::{self, MAX_READS};
 
 /// Functions inlined into one another deeper than this are damage. Real ones have been seen 60 deep.
-pub(crate) const DEEPEST: usize = 250;
+pub(crate) const MAX_INLINE_DEPTH: usize = 250;
 /// References from one entry to the next in a row; DWARF of compilers has three.
-const LONGEST: usize = 16;
+const MAX_REFERENCES: usize = 16;
 /// Most ranges in all, for each byte of the unit that has them: an entry with a list takes some bytes,
 /// and most lists have a handful.
-const RANGES_PER_BYTE: usize = 16;
+const MAX_RANGES_PER_BYTE: usize = 16;
 /// symbolic tries every sequence of a unit's lines for every function of it: so many tries, over all
 /// units. The largest program that was tried takes a hundredth of it.
-const MOST_TRIES: u64 = 1 << 34;
+const MAX_TRIES: u64 = 1 << 34;
 
 /// Most bytes of paths, for each byte of the sections that state them: addr2line writes out the path of each file, and paths
 /// may share the bytes of one long text. Compilers' take a few.
-const PATHS_PER_BYTE: usize = 32;
+const MAX_PATHS_PER_BYTE: usize = 32;
 /// Most bytes of functions' names, for each byte of the sections that state them, each counted as often as functions refer to
 /// it: symbolic reads them all. Compilers' take a few.
-const NAMES_PER_BYTE: usize = 128;
+const MAX_NAMES_PER_BYTE: usize = 128;
 /// Shorter names count as if they had this length.
-const SHORT_NAME: usize = 256;
+const MIN_NAME: usize = 256;
 /// Bytes of paths or names that any object may have.
-const FEW_PATHS: usize = 1 << 20;
+const MIN_PATH_LIMIT: usize = 1 << 20;
 
 /// Bytes that addr2line keeps for each byte of entries and lines: a row of lines takes 24, and two bytes in the file.
-const PARSED_PER_BYTE: usize = 8;
+const MAX_PARSED_PER_BYTE: usize = 8;
 
 /// A function's entry: the offset of its unit, and that in the unit.
 pub(crate) type FunctionEntry = (usize, UnitOffset);
@@ -71,7 +71,7 @@ impl CheckedUnits {
 
     /// Bytes of memory that addr2line needs for the units checked so far, roughly.
     pub(crate) fn weight(&self) -> usize {
-        self.paths + (self.lines + self.entries) * PARSED_PER_BYTE
+        self.paths + (self.lines + self.entries) * MAX_PARSED_PER_BYTE
     }
 
     /// Returns the number of units, of those checked so far, that are not read.
@@ -87,15 +87,18 @@ impl CheckedUnits {
         let program = unit.as_ref().and_then(|unit| unit.line_program.as_ref());
         let lines = program.map_or(0, |program| program.header().raw_program_buf().len());
         self.lines = self.lines.saturating_add(lines);
-        let is_bounded = self.lines <= MOST_READS.saturating_mul(dwarf.debug_line.reader().len());
+        let is_bounded = self.lines <= MAX_READS.saturating_mul(dwarf.debug_line.reader().len());
         let unit = unit.filter(|unit| is_bounded && take_paths(dwarf, unit, &mut self.paths));
         let is_damaged = |unit| !lines::damage(dwarf, unit).is_empty();
         self.has_damaged_lines |= unit.as_ref().is_some_and(is_damaged);
         let begins = unit.and_then(|unit| functions(dwarf, &unit));
-        self.checked.insert(offset, begins.is_some());
-        let Some(mut begins) = begins else {
-            return false;
-        };
+        self.checked.insert(offset, false);
+        begins.is_some_and(|begins| self.add(offset, begins))
+    }
+
+    /// Adds a unit that is sound, with its functions by where they begin.
+    fn add(&mut self, offset: usize, mut begins: Vec<(u64, UnitOffset)>) -> bool {
+        self.checked.insert(offset, true);
         begins.sort_unstable();
         for same in begins.chunk_by(|one, other| one.0 == other.0) {
             if let [(address, _), _, ..] = same {
@@ -117,8 +120,8 @@ fn take_paths(dwarf: &Dwarf<R<'_>>, unit: &Unit<R<'_>>, taken: &mut usize) -> bo
     ];
     let stated: usize = texts.iter().map(|section| section.len()).sum();
     let most = stated
-        .saturating_mul(PATHS_PER_BYTE)
-        .saturating_add(FEW_PATHS);
+        .saturating_mul(MAX_PATHS_PER_BYTE)
+        .saturating_add(MIN_PATH_LIMIT);
     *taken += lines::path_bytes(dwarf, unit, most.saturating_sub(*taken));
     *taken < most
 }
@@ -151,7 +154,7 @@ pub(crate) fn mended(
     shared: Option<&DwarfSections>,
 ) -> Option<(DwarfSections, usize)> {
     let dwarf = view_all(sections, shared)?;
-    let mut left = MOST_READS.saturating_mul(dwarf.debug_line.reader().len());
+    let mut left = MAX_READS.saturating_mul(dwarf.debug_line.reader().len());
     let (mut all, mut units, mut known) = (Vec::new(), 0, FxHashSet::default());
     for_each_unit(&dwarf, |_, unit| {
         let header = unit.line_program.as_ref().map(|program| program.header());
@@ -181,7 +184,7 @@ pub(crate) fn view_all<'a>(
 /// Returns true if all tables of abbreviations can be read within bounds: they may lie within one another.
 fn tables_are_bounded(dwarf: &Dwarf<R<'_>>) -> bool {
     let section = *dwarf.debug_abbrev.reader();
-    let mut left = MOST_READS.saturating_mul(section.len());
+    let mut left = MAX_READS.saturating_mul(section.len());
     let mut known = FxHashSet::default();
     let mut headers = dwarf.units();
     while let Ok(Some(header)) = headers.next() {
@@ -207,9 +210,10 @@ pub(crate) fn all_bounded(dwarf: &Dwarf<R<'_>>) -> bool {
     tables_are_bounded(dwarf) && for_each_unit(dwarf, |_, unit| functions(dwarf, unit).is_some())
 }
 
-/// Returns true if symbolic can read all units, and within bounds.
-pub(crate) fn all_sound(dwarf: &Dwarf<R<'_>>) -> bool {
+/// Checks all units; `None` if symbolic cannot read them within bounds.
+pub(crate) fn all_sound(dwarf: &Dwarf<R<'_>>) -> Option<CheckedUnits> {
     let (mut links, mut tries, mut paths) = (Links::default(), 0u64, 0);
+    let mut checked = CheckedUnits::default();
     let sound = for_each_unit(dwarf, |offset, unit| {
         let functions = scan(dwarf, unit, Some((offset, &mut links)));
         let program = unit.line_program.as_ref();
@@ -218,12 +222,14 @@ pub(crate) fn all_sound(dwarf: &Dwarf<R<'_>>) -> bool {
         let sequences = (lines as u64 / 16).max(1);
         let count = functions.as_ref().map_or(0, |entries| entries.len() as u64);
         tries = tries.saturating_add(count.saturating_mul(sequences));
-        functions.is_some() && tries < MOST_TRIES && take_paths(dwarf, unit, &mut paths)
+        let is_sound = tries < MAX_TRIES && take_paths(dwarf, unit, &mut paths);
+        is_sound && functions.is_some_and(|functions| checked.add(offset, functions))
     });
     let texts = [dwarf.debug_info.reader(), dwarf.debug_str.reader()];
     let stated: usize = texts.iter().map(|section| section.len()).sum();
-    let most = stated.saturating_mul(NAMES_PER_BYTE);
-    sound && links.end() && links.name_bytes(most) < most.saturating_add(FEW_PATHS)
+    let most = stated.saturating_mul(MAX_NAMES_PER_BYTE);
+    let is_short = links.name_bytes(most) < most.saturating_add(MIN_PATH_LIMIT);
+    (sound && links.end() && is_short).then_some(checked)
 }
 
 /// References from entries without a name: their offsets in `.debug_info`.
@@ -254,7 +260,7 @@ impl Links {
         let next = self.next();
         for &(_, target) in &self.from_to {
             let mut target = Some(target);
-            for _ in 0..LONGEST {
+            for _ in 0..MAX_REFERENCES {
                 let Some(at) = target else { break };
                 bytes = bytes.saturating_add(self.long_names.get(&at).copied().unwrap_or(0));
                 target = next.get(&at).copied();
@@ -271,7 +277,7 @@ impl Links {
         let next = self.next();
         next.keys().all(|&start| {
             let mut at = start;
-            (0..LONGEST).any(|_| match next.get(&at) {
+            (0..MAX_REFERENCES).any(|_| match next.get(&at) {
                 Some(&further) => {
                     at = further;
                     false
@@ -292,7 +298,7 @@ fn scan(
     mut links: Option<(usize, &mut Links)>,
 ) -> Option<Vec<(u64, UnitOffset)>> {
     let (mut functions, mut open) = (Vec::new(), Vec::new());
-    let mut most_ranges = unit.header.length_including_self() * RANGES_PER_BYTE;
+    let mut most_ranges = unit.header.length_including_self() * MAX_RANGES_PER_BYTE;
     let Ok(mut entries) = unit.entries_raw(None) else {
         return Some(functions);
     };
@@ -312,7 +318,7 @@ fn scan(
         }
         if is_function {
             open.push(depth);
-            if open.len() > DEEPEST {
+            if open.len() > MAX_INLINE_DEPTH {
                 return None;
             }
         } else if links.is_none() {
@@ -355,7 +361,7 @@ fn scan(
                 (name, value) if is_name(name) => {
                     let name = dwarf.attr_string(unit, value).map_or(0, |name| name.len());
                     if let Some((base, links)) = &mut links
-                        && name > SHORT_NAME
+                        && name > MIN_NAME
                     {
                         *links.long_names.entry(*base + entry.0).or_default() += name;
                     }
@@ -409,7 +415,7 @@ mod tests {
             (SectionId::DebugInfo, &info[..]),
             (SectionId::DebugAbbrev, &abbreviations),
         ];
-        all_sound(&assembled::view(&parts))
+        all_sound(&assembled::view(&parts)).is_some()
     }
 
     fn nested(depth: usize) -> Vec<u8> {
@@ -424,8 +430,8 @@ mod tests {
 
     #[test]
     fn functions_in_functions_without_end_are_not_read() {
-        assert!(is_sound(&nested(DEEPEST)));
-        assert!(!is_sound(&nested(DEEPEST + 1)));
+        assert!(is_sound(&nested(MAX_INLINE_DEPTH)));
+        assert!(!is_sound(&nested(MAX_INLINE_DEPTH + 1)));
         assert!(!is_sound(&nested(400_000)));
     }
 

@@ -2,7 +2,6 @@
 //! DWARF says nothing.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 use symbolic::common::{Name, NameMangling};
@@ -10,52 +9,33 @@ use symbolic::debuginfo::dwarf::DwarfDebugSession;
 use symbolic::debuginfo::{FileInfo, Function, LineInfo, ObjectKind, Symbol, SymbolMap};
 use symbolic::symcache::SymCacheConverter;
 
-use super::checked_units::{self, CheckedUnits};
+use super::checked_units;
 use super::direct::{Addr2Line, Direct};
 use super::dwarf::DwarfSections;
 use super::lines;
-use super::names::{self, KnownNames, known};
+use super::names::{self, KnownNames, unless_number};
 use super::names_by_code::NamesByCode;
 use super::symbols::{Named, ObjectSymbols};
-use super::symcache::{TextBudget, Texts, marked};
+use super::symcache::{TextBudget, Texts, with_entry};
 use crate::symbolicate::files::object_file::ObjectFile;
 
-/// Most rows that are copied for functions that end in others, each copy counted as 256 more.
-const MOST_COPIED: usize = 1 << 24;
-
 /// The reason why no table of a file is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoTable {
-    /// A SymCache has 32 bits for an address.
-    Far,
-    /// symbolic reads none of them.
-    OtherFiles,
-    /// symbolic would fail at them, or take too long.
-    Unsound,
-    /// It failed.
-    Unreadable,
-    /// Rows would be copied without end.
-    Overlaps,
-    /// They share the bytes of long texts.
-    LongNames,
-}
+pub(crate) type NoTable = &'static str;
 
-impl fmt::Display for NoTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            NoTable::Far => "code lies more than 4 GiB from the image's base",
-            NoTable::OtherFiles => {
-                "parts of its debug information lie in other files, or in a section that cannot be read"
-            }
-            NoTable::Unsound => {
-                "units nest, refer to each other or share tables as no compiler writes them"
-            }
-            NoTable::Unreadable => "some of its debug information is damaged",
-            NoTable::Overlaps => "too many functions end within others",
-            NoTable::LongNames => "its names and paths are far longer than the file",
-        })
-    }
-}
+/// A SymCache has 32 bits for an address.
+const FAR: NoTable = "code lies more than 4 GiB from the image's base";
+/// symbolic reads none of them.
+const OTHER_FILES: NoTable =
+    "parts of its debug information lie in other files, or in a section that cannot be read";
+/// symbolic would fail at them, or take too long.
+const UNSOUND: NoTable =
+    "units nest, refer to each other or share tables as no compiler writes them";
+/// It failed.
+pub(crate) const UNREADABLE: NoTable = "some of its debug information is damaged";
+/// Past the end of the inner one symbolic knows nothing of the outer one.
+const OVERLAPS: NoTable = "functions end within others";
+/// They share the bytes of long texts.
+const LONG_NAMES: NoTable = "its names and paths are far longer than the file";
 
 /// Makes it. Also returns the count of units with damaged lines.
 ///
@@ -68,34 +48,32 @@ pub(crate) fn convert(
 ) -> Result<(Vec<u8>, usize), NoTable> {
     let end = object.code.last().map_or(0, |&(_, end)| end);
     let reach = end.checked_sub(object.base).map(u32::try_from);
-    reach.ok_or(NoTable::Far)?.map_err(|_| NoTable::Far)?;
+    reach.ok_or(FAR)?.map_err(|_| FAR)?;
     let mended = checked_units::mended(sections, None);
     let damaged = mended.as_ref().map_or(0, |(_, count)| *count);
     let sections = &mended.map_or_else(|| sections.clone(), |(mended, _)| Arc::new(mended));
-    let mut direct = Direct::new(object, sections, None, CheckedUnits::default());
-    let dwarf = checked_units::view_all(sections, None).ok_or(NoTable::Unsound)?;
-    if direct.is_partial {
-        return Err(NoTable::OtherFiles);
-    }
-    if !checked_units::all_sound(&dwarf) {
-        return Err(NoTable::Unsound);
-    }
+    let dwarf = checked_units::view_all(sections, None).ok_or(UNSOUND)?;
+    let guard = checked_units::all_sound(&dwarf).ok_or(UNSOUND)?;
     let folded = if object.is_mach_o() {
         Vec::new()
     } else {
         lines::folded(&dwarf, &object.code)
     };
-    let names = NamesByCode::read(&Arc::new(dwarf));
     let mut sections = sections.clone();
     if !folded.is_empty() {
         sections = Arc::new(sections.without_lines(&folded));
-        direct = Direct::new(object, &sections, None, CheckedUnits::default());
     }
     let sections = &sections;
+    let mut direct = Direct::new(object, sections, None, guard);
+    if direct.is_partial {
+        return Err(OTHER_FILES);
+    }
+    let has_cpp = direct.units.has_cpp;
+    let names = has_cpp.then(|| NamesByCode::read(&Arc::new(dwarf)));
     let mut builder = SymCacheBuilder {
         object,
         symbols,
-        names,
+        names: names.unwrap_or_default(),
         covered: Vec::new(),
         converter: SymCacheConverter::new(),
         texts: TextBudget::of_file(object.bytes.len().max(object.unpacked as usize)),
@@ -104,11 +82,11 @@ pub(crate) fn convert(
         .converter
         .add_transformer(Texts::new(builder.texts.clone()));
     builder.functions(sections, &mut direct)?;
-    builder.rows_alone(direct.read().ok_or(NoTable::Unreadable)?)?;
+    builder.rows_alone(direct.read().ok_or(UNREADABLE)?)?;
     builder.gaps()?;
     let mut bytes = Vec::new();
     let written = builder.converter.serialize(&mut bytes);
-    written.map_err(|_| NoTable::Unreadable)?;
+    written.map_err(|_| UNREADABLE)?;
     Ok((bytes, damaged))
 }
 
@@ -125,67 +103,22 @@ struct SymCacheBuilder<'a> {
 impl SymCacheBuilder<'_> {
     fn check_texts(&self) -> Result<(), NoTable> {
         if self.texts.is_used_up() {
-            return Err(NoTable::LongNames);
+            return Err(LONG_NAMES);
         }
         Ok(())
     }
 
-    /// All functions that DWARF describes.
+    /// All functions that DWARF describes, each with its name, and with rows for all of its code.
     fn functions(&mut self, sections: &DwarfSections, direct: &mut Direct) -> Result<(), NoTable> {
-        self.each_function(sections, direct, |builder, function| {
-            builder.converter.process_symbolic_function(function);
-            let range = (function.address, function.end_address());
-            builder.covered.push(range);
-            Ok(())
-        })?;
-        // After the end of a function inside another, as damage makes them, symbolic knows nothing up to the
-        // other's next row: that row is cut there.
-        let ends = ends_within(&mut self.covered);
-        if !ends.is_empty() {
-            let mut left = MOST_COPIED;
-            self.each_function(sections, direct, |builder, function| {
-                let (entry, end) = (function.address, function.end_address());
-                let cost = 256 + rows(function);
-                let first = ends.partition_point(|&at| at <= entry);
-                for &at in ends[first..].iter().take_while(|&&at| at < end) {
-                    builder.check_texts()?;
-                    left = left.checked_sub(cost).ok_or(NoTable::Overlaps)?;
-                    let ends = function.lines.iter().map(|row| span(row).1);
-                    let next = builder.covered.partition_point(|&(start, _)| start <= at);
-                    let begins = builder.covered.get(next).map(|&(start, _)| start);
-                    let to = ends.chain(begins).filter(|&to| to > at).fold(end, u64::min);
-                    let mut row = function.clone();
-                    hold(&mut row, at, to);
-                    row.address = entry;
-                    row.size = end - entry;
-                    builder.converter.process_symbolic_function(&row);
-                }
-                Ok(())
-            })?;
-        }
-        self.covered = merged(std::mem::take(&mut self.covered));
-        Ok(())
-    }
-
-    /// Runs `work` on each function, with its name, and with rows for all of its code.
-    fn each_function(
-        &mut self,
-        sections: &DwarfSections,
-        direct: &mut Direct,
-        mut work: impl FnMut(&mut Self, &mut Function<'_>) -> Result<(), NoTable>,
-    ) -> Result<(), NoTable> {
         let base = self.object.base;
         // Without a symbol map a function keeps the name that DWARF has, also where others were
         // folded onto it.
-        // In a file that is not linked code lies at 0; elsewhere symbolic takes it for thrown away.
-        let kinds = [ObjectKind::Debug, ObjectKind::Relocatable];
-        let kind = kinds[usize::from(self.object.is_unlinked())];
-        let map = SymbolMap::new();
+        let (map, kind) = (SymbolMap::new(), ObjectKind::Debug);
         let session = DwarfDebugSession::parse(&sections, map, base as i64, kind);
-        let session = session.map_err(|_| NoTable::Unreadable)?;
+        let session = session.map_err(|_| UNREADABLE)?;
         for function in session.functions() {
             self.check_texts()?;
-            let mut function = function.map_err(|_| NoTable::Unreadable)?;
+            let mut function = function.map_err(|_| UNREADABLE)?;
             let entry = function.address.wrapping_add(base);
             let Some(limit) = self.object.code_end(entry) else {
                 continue; // thrown away by the linker
@@ -193,23 +126,29 @@ impl SymCacheBuilder<'_> {
             function.size = function.size.min(limit - entry);
             self.name_by_code(&mut function, direct, 0);
             self.name_with_scopes(&mut function, 0);
-            let line = function.lines.first();
-            let line = line.and_then(|row| u32::try_from(row.line).ok());
             let language = function.name.language();
-            let unfolded = |line| direct.read_for(entry)?.unfolded(entry, line);
-            if let Some(name) = line.and_then(unfolded) {
+            let merged = direct.read_for(entry);
+            let merged = merged.and_then(|direct| direct.merged(entry));
+            if let Some(name) = merged {
                 function.name = Name::new(name, NameMangling::Unknown, language);
             }
-            let plain = known(function.name.as_str());
+            let plain = unless_number(function.name.as_str());
             if let Some(full) = names::in_full(self.symbols, entry, plain) {
                 function.name = Name::new(full, NameMangling::Unknown, language);
             }
             let (start, end) = (function.address, function.end_address());
             hold(&mut function, start, end);
-            let addr2line = direct.read().ok_or(NoTable::Unreadable)?;
+            let addr2line = direct.read().ok_or(UNREADABLE)?;
             fill(&mut function, addr2line, base);
-            work(self, &mut function)?;
+            let range = (function.address, function.end_address());
+            self.converter.process_symbolic_function(&function);
+            self.covered.push(range);
         }
+        self.covered.sort_unstable();
+        if end_within_others(&self.covered) {
+            return Err(OVERLAPS);
+        }
+        self.covered = merged(std::mem::take(&mut self.covered));
         Ok(())
     }
 
@@ -258,7 +197,7 @@ impl SymCacheBuilder<'_> {
             for (from, to) in gaps(&self.covered, range) {
                 for (from, to, symbol) in pieces(self.symbols, from + base, to + base) {
                     self.check_texts()?;
-                    let name = symbol.map(|symbol| marked(self.symbols, &symbol, base));
+                    let name = symbol.map(|symbol| with_entry(self.symbols, &symbol, base));
                     let name = name.unwrap_or_default();
                     let mut rows = addr2line.rows(from, to).into_iter().peekable();
                     while let Some(first) = rows.next() {
@@ -297,7 +236,7 @@ impl SymCacheBuilder<'_> {
             let Some(range) = start.zip(end) else {
                 continue;
             };
-            let name = marked(self.symbols, &symbol, base);
+            let name = with_entry(self.symbols, &symbol, base);
             for (start, end) in gaps(&self.covered, range) {
                 self.converter.process_symbolic_symbol(&Symbol {
                     name: Some(Cow::Borrowed(&name)),
@@ -331,6 +270,15 @@ fn fill<'a>(function: &mut Function<'a>, addr2line: &'a Addr2Line, base: u64) {
         function.lines.extend(rows);
         function.lines.sort_by_key(|row| row.address);
     }
+    // Rows that differ in their columns alone.
+    function.lines.dedup_by(|next, last| {
+        let is_same =
+            span(last).1 == next.address && (last.line, &last.file) == (next.line, &next.file);
+        if is_same {
+            last.size = Some(span(next).1 - last.address);
+        }
+        is_same
+    });
     for inlined in &mut function.inlinees {
         fill(inlined, addr2line, base);
     }
@@ -339,11 +287,6 @@ fn fill<'a>(function: &mut Function<'a>, addr2line: &'a Addr2Line, base: u64) {
 /// The addresses of a row.
 fn span(row: &LineInfo<'_>) -> (u64, u64) {
     (row.address, row.address + row.size.unwrap_or(1))
-}
-
-/// Counts the rows of a function and of those inlined into it.
-fn rows(function: &Function<'_>) -> usize {
-    function.lines.len() + function.inlinees.iter().map(rows).sum::<usize>()
 }
 
 /// Cuts off what reaches out of `start..end`, also of those inlined: after what reaches out of its caller symbolic knows
@@ -366,18 +309,14 @@ fn hold(function: &mut Function<'_>, start: u64, end: u64) {
     function.inlinees.retain(|inlined| inlined.size > 0);
 }
 
-/// Ends of ranges that lie within another one, in order; sorts the ranges.
-fn ends_within(ranges: &mut [(u64, u64)]) -> Vec<u64> {
-    ranges.sort_unstable();
-    let (mut ends, mut last) = (Vec::new(), 0);
-    for &(start, end) in &*ranges {
-        if start < last && end != last {
-            ends.push(end.min(last));
-        }
+/// Returns true if one of the ranges, which are in order, ends within another one, as damage makes them.
+fn end_within_others(ranges: &[(u64, u64)]) -> bool {
+    let mut last = 0;
+    ranges.iter().any(|&(start, end)| {
+        let is_within = start < last && end != last;
         last = last.max(end);
-    }
-    ends.sort_unstable();
-    ends
+        is_within
+    })
 }
 
 /// The same ranges in order, those that touch or overlap as one.
@@ -416,7 +355,7 @@ fn gaps(covered: &[(u64, u64)], range: (u64, u64)) -> Vec<(u64, u64)> {
 fn pieces(symbols: &ObjectSymbols, start: u64, end: u64) -> Vec<(u64, u64, Option<Named<'_>>)> {
     let mut pieces = Vec::new();
     let mut at = start;
-    for symbol in symbols.within(start, end) {
+    for symbol in symbols.overlapping(start, end) {
         if at < symbol.start {
             pieces.push((at, symbol.start, None));
             at = symbol.start;
@@ -451,8 +390,15 @@ mod tests {
 
     #[test]
     fn ends_within_other_ranges_are_found() {
-        let mut ranges = [(18, 22), (0, 10), (10, 20), (40, 90), (50, 60), (40, 90)];
-        assert_eq!(ends_within(&mut ranges), [20, 60]);
+        assert!(end_within_others(&[(0, 10), (10, 20), (18, 22)]));
+        assert!(end_within_others(&[(40, 90), (50, 60)]));
+        assert!(!end_within_others(&[
+            (0, 10),
+            (10, 20),
+            (40, 90),
+            (40, 90),
+            (50, 90)
+        ]));
     }
 
     #[test]

@@ -1,20 +1,17 @@
 //! One debug file at work: addresses of its image to frames, at once from DWARF or out of the table of
 //! the whole file.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use super::convert::{NoTable, convert};
+use super::convert::{self, NoTable, convert};
 use super::direct::Direct;
 use super::dwarf::DwarfSections;
-use super::history::FileHistory;
 use super::names::{self, KnownNames};
 use super::symbols::{self, ObjectSymbols};
 use super::symcache::FullTable;
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::cache::Cache;
 use crate::symbolicate::files::object_file::ObjectFile;
-use crate::symbolicate::files::packed_symbols;
 use crate::symbolicate::frame::{Resolved, Source, SourceFrame, Unread};
 use crate::symbolicate::lock;
 
@@ -32,9 +29,27 @@ pub(crate) struct DebugFile {
     packed_symbols: OnceLock<Option<ObjectSymbols>>,
     /// The table of the whole file, once it was made or mapped.
     full_table: OnceLock<FullTable>,
-    /// Set where the file is closed for want of room: it may be opened again.
-    is_wanted_again: AtomicBool,
 }
+
+/// History of one debug file in this process: it outlives the file, which may be closed and opened again.
+#[derive(Debug, Default)]
+pub(crate) struct FileHistory {
+    /// Work in its DWARF so far, in bytes of a table that could have been made instead.
+    work: usize,
+    /// The table of the whole file, once it was made, or the reason why it can't be.
+    pub table: Option<Result<KeptTable, NoTable>>,
+}
+
+impl FileHistory {
+    /// Returns true if the work so far, and that of looking `more` addresses up, is worth so many bytes of a table.
+    fn pays_for_table(&self, bytes: usize, more: usize) -> bool {
+        let work = self.work.saturating_add(more.saturating_mul(ADDRESS));
+        self.table.is_none() && work >= bytes.max(MIN_ADDRESSES * ADDRESS)
+    }
+}
+
+/// The bytes of a table, and the count of units with damaged lines.
+type KeptTable = (SharedBytes, usize);
 
 /// What all debug files share.
 #[derive(Debug, Clone)]
@@ -63,12 +78,21 @@ struct DwarfState {
 }
 
 /// Bytes of memory of a file of which nothing is read yet, and of a symbol.
-const WEIGHT: usize = 16 << 10;
+const FILE_WEIGHT: usize = 16 << 10;
 const SYMBOL_WEIGHT: usize = 48;
 /// Answers that read no more of the symbol table than they need; after them all of it is read.
-const SINGLE_ANSWERS: u32 = 2;
+const MAX_SINGLE_ANSWERS: u32 = 2;
+/// Bytes of `.debug_info` and `.debug_line` of which a table is made while an address is looked up without one. The table of
+/// the whole file is made once that takes no longer than the work so far did.
+const ADDRESS: usize = 16;
+/// Bytes of memory of what is read of a file while a byte of a table is made.
+const READ_WEIGHT: usize = 24;
+/// Runs for which a table is made that the cache keeps.
+const RUNS: usize = 16;
+/// Fewer addresses than this never have a table made.
+const MIN_ADDRESSES: usize = 16;
 /// The thread that makes it has a stack for entries as deep as the guard lets them be.
-const STACK: usize = 16 << 20;
+const CONVERT_STACK: usize = 16 << 20;
 
 impl DebugFile {
     pub(crate) fn new(
@@ -77,7 +101,11 @@ impl DebugFile {
         options: Arc<DebugFileOptions>,
         history: Arc<Mutex<FileHistory>>,
     ) -> DebugFile {
-        let table = lock(&history).opened(&object, options.cache.as_ref());
+        let cache = options.cache.as_ref();
+        let cache = cache.filter(|_| Cache::is_worth_it(&object));
+        let kept = lock(&history).table.clone().and_then(Result::ok);
+        let kept = kept.or_else(|| Some((cache?.load(&object)?, 0)));
+        let table = kept.and_then(|(bytes, damaged)| FullTable::new(bytes, damaged, object.base));
         DebugFile {
             object,
             sup,
@@ -87,7 +115,6 @@ impl DebugFile {
             symbols: OnceLock::new(),
             packed_symbols: OnceLock::new(),
             full_table: table.map_or_else(OnceLock::new, OnceLock::from),
-            is_wanted_again: AtomicBool::new(false),
         }
     }
 
@@ -126,12 +153,7 @@ impl DebugFile {
         let unpacked = dwarf
             .and_then(|dwarf| dwarf.sections.as_ref())
             .map_or(0, |_| self.object.unpacked as usize);
-        WEIGHT + table + symbols + direct + names + unpacked
-    }
-
-    /// Notes that the file is closed for want of room and may be opened again.
-    pub(crate) fn will_be_wanted(&self) {
-        self.is_wanted_again.store(true, Ordering::Relaxed);
+        FILE_WEIGHT + table + symbols + direct + names + unpacked
     }
 
     /// Notes that nothing is asked for a while: what is mapped need not stay in memory.
@@ -163,50 +185,46 @@ impl DebugFile {
         if self.full_table.get().is_some() || !pays(0) {
             return;
         }
-        let (sections, is_partial) = {
-            let dwarf = self.begun();
-            let is_partial = dwarf.direct.as_ref().map(|direct| direct.is_partial);
-            (dwarf.sections.clone(), is_partial)
-        };
-        let Some((sections, is_partial)) = sections.zip(is_partial) else {
+        let Some(sections) = self.begun().sections.clone() else {
             return;
         };
-        if !pays(sections.info_len() + sections.lines_len()) {
+        let bytes = sections.info_len() + sections.lines_len();
+        if !pays(bytes / self.cache().map_or(1, |_| RUNS)) {
             return;
         }
         let _one_at_a_time = lock(&self.options.making);
-        if std::mem::replace(&mut lock(&self.history).is_settled, true) {
+        if !pays(0) {
             return;
         }
-        let made = if is_partial {
-            Err(NoTable::OtherFiles)
-        } else {
-            on_a_large_stack(|| convert(&self.object, &sections, self.symbols()))
-        };
-        match made {
-            Ok((table, damaged)) => {
-                let _ = self.use_table(table, damaged);
-            }
-            Err(reason) => {
-                let cache = self.options.cache.as_ref().filter(|_| !is_partial);
-                if let Some(cache) = cache.filter(|_| Cache::is_worth_it(&self.object)) {
-                    cache.store_reason(&self.object, &reason.to_string());
-                }
-                lock(&self.history).no_table = Some(reason.to_string());
-            }
-        }
+        // Until it is made, no other thread waits for it.
+        lock(&self.history).table = Some(Err(convert::UNREADABLE));
+        let made = on_a_large_stack(|| convert(&self.object, &sections, self.symbols()));
+        let kept = made.map(|(table, damaged)| (self.kept(table, damaged), damaged));
+        lock(&self.history).table = Some(kept.clone());
+        let _ = kept.map(|kept| self.use_table(kept));
     }
-    fn use_table(&self, table: Vec<u8>, damaged: usize) -> Option<()> {
+
+    /// The folder of tables, where one of this file is worth it.
+    fn cache(&self) -> Option<&Cache> {
+        let cache = self.options.cache.as_ref();
+        cache.filter(|_| Cache::is_worth_it(&self.object))
+    }
+
+    /// The bytes of a table that was made, as they are kept.
+    fn kept(&self, table: Vec<u8>, damaged: usize) -> SharedBytes {
         // A damaged file may be mended, with the same id and size.
-        let worth_it = |_: &&Cache| damaged == 0 && Cache::is_worth_it(&self.object);
-        if let Some(cache) = self.options.cache.as_ref().filter(worth_it) {
-            cache.store(&self.object, &table);
-        }
+        let cache = self.cache().filter(|_| damaged == 0);
         // A mapped table takes no room.
-        let kept = self.options.cache.as_ref().filter(worth_it);
-        let kept = kept.and_then(|cache| cache.load(&self.object));
-        let bytes = kept.unwrap_or_else(|| SharedBytes::from(table));
-        let table = FullTable::new(bytes, damaged, self.object.base)?;
+        let kept = cache.and_then(|cache| {
+            cache.store(&self.object, &table);
+            cache.load(&self.object)
+        });
+        let kept = kept.or_else(|| SharedBytes::unnamed(&table));
+        kept.unwrap_or_else(|| SharedBytes::from(table))
+    }
+
+    fn use_table(&self, (table, damaged): KeptTable) -> Option<()> {
+        let table = FullTable::new(table, damaged, self.object.base)?;
         self.full_table.set(table).ok()?;
         let mut dwarf = lock(&self.dwarf);
         dwarf.direct = None;
@@ -229,7 +247,7 @@ impl DebugFile {
     ) -> T {
         dwarf.near += 1;
         if self.symbols.get().is_none()
-            && dwarf.near <= SINGLE_ANSWERS
+            && dwarf.near <= MAX_SINGLE_ANSWERS
             && let Some(symbols) = symbols::read_near(&self.object, svma)
         {
             return work(&symbols, &mut dwarf.names);
@@ -247,8 +265,7 @@ impl DebugFile {
         let sup = self.sup.as_ref().and_then(DwarfSections::load);
         let sup = sup.map(Arc::new);
         if let Some(own) = &dwarf.sections {
-            let guard = std::mem::take(&mut lock(&self.history).guard);
-            let mut direct = Direct::new(&self.object, own, sup.as_ref(), guard);
+            let mut direct = Direct::new(&self.object, own, sup.as_ref(), Default::default());
             direct.is_anywhere = self.options.search;
             dwarf.direct = Some(direct);
         }
@@ -262,7 +279,7 @@ impl DebugFile {
         if let Some(table) = self.full_table.get() {
             return table.lookup(svma); // made while this thread waited
         }
-        lock(&self.history).asked += 1;
+        lock(&self.history).work += ADDRESS;
         self.answer(&mut dwarf, svma)
     }
 
@@ -288,7 +305,7 @@ impl DebugFile {
             names::rename(outermost, names.named(&name));
             Some(())
         });
-        Resolved::of(found.frames.into(), entry)
+        names::resolved(found.frames.into(), entry)
     }
 
     fn answer_by_symbol(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {
@@ -311,7 +328,7 @@ impl DebugFile {
             return None;
         }
         let read = || {
-            let unpacked = packed_symbols::unpacked(&self.object, self.options.max_size);
+            let unpacked = self.object.packed_symbols(self.options.max_size);
             unpacked.map(|unpacked| symbols::read(&unpacked))
         };
         self.packed_symbols.get_or_init(read).as_ref()
@@ -319,14 +336,11 @@ impl DebugFile {
 }
 
 impl Drop for DebugFile {
-    /// Keeps what was checked of a file that may be opened again.
+    /// Notes the work of reading what is read again if the file is opened again.
     fn drop(&mut self) {
-        if self.is_wanted_again.load(Ordering::Relaxed) {
-            let dwarf = self.dwarf.get_mut();
-            let direct = dwarf.unwrap_or_else(PoisonError::into_inner).direct.take();
-            let guard = direct.and_then(Direct::into_guard);
-            lock(&self.history).guard = guard.unwrap_or_default();
-        }
+        let dwarf = lock(&self.dwarf);
+        let read = dwarf.direct.as_ref().map_or(0, Direct::weight);
+        lock(&self.history).work += read / READ_WEIGHT;
     }
 }
 
@@ -335,9 +349,9 @@ fn on_a_large_stack<T: Send>(
     work: impl FnOnce() -> Result<T, NoTable> + Send,
 ) -> Result<T, NoTable> {
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(STACK);
+        let thread = std::thread::Builder::new().stack_size(CONVERT_STACK);
         let thread = thread.spawn_scoped(scope, work);
-        let made = thread.map_err(|_| NoTable::Unreadable)?.join();
+        let made = thread.map_err(|_| convert::UNREADABLE)?.join();
         made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

@@ -4,14 +4,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use addr2line::gimli::{self, Dwarf, UnitOffset, UnitRef};
+use addr2line::gimli::{self, Dwarf, UnitOffset};
 use addr2line::{Context, LookupContinuation, LookupResult};
 use rustc_hash::FxHashMap;
 
 use super::checked_units::{self, CheckedUnits};
 use super::dwarf::{DwarfSections, Slice, forever, text};
 use super::lines;
-use super::names::{self, KnownNames, known};
+use super::names::{self, KnownNames, unless_number};
 use super::scopes::{Entry, ScopedNames};
 use super::split::Split;
 use super::units::Units;
@@ -20,7 +20,7 @@ use crate::symbolicate::frame::{SourceFrame, Unread, bounded};
 
 /// One object's DWARF: which units claim an address, and, once one does, all of them at work.
 pub(crate) struct Direct {
-    units: Units,
+    pub units: Units,
     /// What is known of the units before addr2line reads them.
     guard: CheckedUnits,
     /// `None` until an address needs it; within, `None` where the headers are damaged.
@@ -63,7 +63,7 @@ pub(crate) struct DwarfAnswer {
 }
 
 impl Direct {
-    /// Reads the roots of the units, and nothing else yet. `guard` is [`Direct::into_guard`]'s of the same file, or empty.
+    /// Reads the roots of the units, and nothing else yet. `guard` has the units that were checked before.
     pub(crate) fn new(
         object: &ObjectFile,
         sections: &Arc<DwarfSections>,
@@ -116,19 +116,9 @@ impl Direct {
         let split = || Split::new(&self.path, self.is_anywhere);
         let read = || {
             let guard = std::mem::take(&mut self.guard);
-            Addr2Line::new(split(), self.own, self.shared, guard)
+            Addr2Line::new(split(), self.own, self.shared, guard, self.units.has_cpp)
         };
         self.addr2line.get_or_insert_with(read).as_mut()
-    }
-
-    /// Returns what is known of the units, for the next reading of the same file; `None` where damage or folded functions
-    /// were taken out of the sections since.
-    pub(crate) fn into_guard(self) -> Option<CheckedUnits> {
-        let is_as_read = self.sections.len() == 1 + usize::from(self.shared.is_some());
-        let read = self.addr2line.flatten();
-        let read = read
-            .filter(|read| is_as_read && self.damaged.is_none() && !read.guard.has_damaged_lines);
-        read.map(|read| read.guard)
     }
 
     /// Returns what is not read, as far as look-ups needed it; units of which not even addresses are known count as one.
@@ -222,6 +212,7 @@ impl Addr2Line {
         own: &'static DwarfSections,
         shared: Option<&'static DwarfSections>,
         guard: CheckedUnits,
+        has_cpp: bool,
     ) -> Option<Addr2Line> {
         let dwarf = Arc::new(checked_units::view_all(own, shared)?);
         let (dwarf, context) = match Context::from_arc_dwarf(dwarf.clone()) {
@@ -236,7 +227,7 @@ impl Addr2Line {
         };
         Some(Addr2Line {
             context,
-            names: ScopedNames::new(dwarf.clone()),
+            names: ScopedNames::new(dwarf.clone(), has_cpp),
             dwarf,
             guard,
             split,
@@ -248,11 +239,8 @@ impl Addr2Line {
         if let Some(entry) = outermost {
             let begin = self.range_at(entry, svma)?;
             found.entry = Some(begin);
-            if !self.guard.folded(begin).is_empty()
+            if let Some(name) = self.merged(begin)
                 && let Some(frame) = found.frames.last_mut()
-                && let Ok(Some(location)) = self.context.find_location(begin)
-                && let Some(line) = location.line
-                && let Some(name) = self.unfolded(begin, line)
             {
                 names::rename(frame, names.named(&name));
             }
@@ -298,7 +286,7 @@ impl Addr2Line {
             let name = match &full {
                 Some(name) => Some(names.named(&name.full)),
                 None => {
-                    let name = name.as_deref().and_then(known);
+                    let name = name.as_deref().and_then(unless_number);
                     name.map(|name| names.named(name))
                 }
             };
@@ -331,23 +319,12 @@ impl Addr2Line {
         })
     }
 
-    /// Returns the name of the one function, of those of one unit that the linker folded into that at `begin`, to which
-    /// `line`, the first there, belongs, so that name and line are those of one function; the last one if no line tells
-    /// them apart, as of aliases in assembly.
-    pub(crate) fn unfolded(&mut self, begin: u64, line: u32) -> Option<String> {
-        let entries = self.guard.folded(begin).iter();
-        let described = entries.filter_map(|&(unit, at)| {
-            let entry = Entry { unit, at };
-            let header = self.dwarf.unit_header(gimli::DebugInfoOffset(unit));
-            let unit = self.dwarf.unit(header.ok()?).ok()?;
-            let found = lines::described(UnitRef::new(&self.dwarf, &unit), at);
-            let declared = found.line.unwrap_or(0);
-            (declared <= u64::from(line)).then_some((declared, entry, found.name?))
-        });
-        let (_, entry, name) = described.max_by_key(|&(declared, ..)| declared)?;
-        let full = (!names::is_mangled(&name)).then_some(entry);
-        let full = full.and_then(|entry| self.names.of(entry));
-        Some(full.map_or(name, |name| name.full.to_string()))
+    /// Returns the name of the functions of one unit that the linker folded into one at `begin`; `None` if it is one function.
+    pub(crate) fn merged(&mut self, begin: u64) -> Option<String> {
+        let entries = self.guard.folded(begin).iter().take(names::MAX_MERGED);
+        let names = entries.filter_map(|&(unit, at)| self.names.distinct(Entry { unit, at }));
+        let names: Vec<String> = names.collect();
+        names::merged(names.iter().filter_map(|name| unless_number(name)))
     }
 
     /// The start of the range of a function's entry that holds `svma`.

@@ -11,7 +11,7 @@ use symbolic::debuginfo::dwarf::{self as symbolic_dwarf, DwarfSection};
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::object_file::ObjectFile;
 use crate::symbolicate::frame::{NAME_BYTES, bounded};
-use crate::symbolicate::names::demangle::{LONGEST_MANGLED, Mangling};
+use crate::symbolicate::names::demangle::{MAX_MANGLED, Mangling};
 
 /// The reader that gimli uses here: slices of sections that outlive it.
 pub(crate) type R<'a> = EndianSlice<'a, RunTimeEndian>;
@@ -47,7 +47,7 @@ const OF_PACKAGES: [SectionId; 7] = [
 const UNREAD: u8 = gimli::DW_AT_visibility.0 as u8;
 
 /// Text of DWARF. It is cut before anything copies it, as many entries may share the bytes of one long text: a mangled name
-/// where it is too long to be demangled, any other at [`NAME_BYTES`], with a mark.
+/// where it is too long to be demangled, any other at [`NAME_BYTES`], with an ellipsis.
 pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     // Nearly all are UTF-8, which is checked by words; `from_utf8_lossy` alone reads byte by byte.
     let read = |bytes| {
@@ -56,7 +56,7 @@ pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     if bytes.len() <= NAME_BYTES {
         return read(bytes);
     }
-    let longest = read(&bytes[..bytes.len().min(LONGEST_MANGLED + 1)]);
+    let longest = read(&bytes[..bytes.len().min(MAX_MANGLED + 1)]);
     match (Mangling::of(&longest), longest) {
         (None, Cow::Borrowed(name)) => bounded(name),
         (None, Cow::Owned(name)) => Cow::Owned(bounded(&name).into_owned()),
@@ -77,16 +77,16 @@ impl DwarfSections {
     pub(crate) fn load(object: &ObjectFile) -> Option<DwarfSections> {
         object
             .has_dwarf
-            .then(|| DwarfSections::named(object, &WANTED, |id| Some(id.name())))
+            .then(|| DwarfSections::sections_by_name(object, &WANTED, |id| Some(id.name())))
     }
 
     /// Loads the sections of a `.dwo` file or a `.dwp` package.
     pub(crate) fn load_split(object: &ObjectFile) -> DwarfSections {
         let wanted: Vec<SectionId> = WANTED.into_iter().chain(OF_PACKAGES).collect();
-        DwarfSections::named(object, &wanted, SectionId::dwo_name)
+        DwarfSections::sections_by_name(object, &wanted, SectionId::dwo_name)
     }
 
-    fn named(
+    fn sections_by_name(
         object: &ObjectFile,
         wanted: &[SectionId],
         name: impl Fn(SectionId) -> Option<&'static str>,

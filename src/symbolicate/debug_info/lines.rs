@@ -20,7 +20,7 @@ use super::units::{is_in, set_address, set_addresses};
 /// The instruction that ends a sequence: no shorter one does.
 const END: [u8; 3] = [0, 1, gimli::DW_LNE_end_sequence.0];
 /// Most instructions before the first address of a sequence.
-const BEFORE_ADDRESS: usize = 64;
+const MAX_BEFORE_ADDRESS: usize = 64;
 
 /// Returns the stretches of `.debug_line` in which the line program of a unit makes no sense, up to the end of the
 /// sequence.
@@ -40,7 +40,7 @@ pub(crate) fn damage(dwarf: &Dwarf<R<'_>>, unit: &Unit<R<'_>>) -> Vec<Range<usiz
         let at = rest.offset_from(all);
         begins.rotate_left(1);
         begins[END.len() - 1] = at;
-        let instruction = next(&header, &mut rest);
+        let instruction = next_instruction(&header, &mut rest);
         match instruction.and_then(|instruction| row.execute(instruction, &mut program)) {
             Ok(is_row) => is_open = (is_open || is_row) && !row.end_sequence(),
             Err(_) => {
@@ -100,8 +100,8 @@ fn next_sequence(header: &LineProgramHeader<R<'_>>, all: R<'_>, at: usize) -> us
     let begins = |behind: &usize| {
         let mut rest = all;
         rest.skip(*behind).is_ok()
-            && (0..BEFORE_ADDRESS)
-                .map_while(|_| next(header, &mut rest).ok())
+            && (0..MAX_BEFORE_ADDRESS)
+                .map_while(|_| next_instruction(header, &mut rest).ok())
                 .find(|instruction| !matches!(instruction, LineInstruction::SetBasicBlock))
                 .is_some_and(|first| matches!(first, LineInstruction::SetAddress(_)))
     };
@@ -110,7 +110,7 @@ fn next_sequence(header: &LineProgramHeader<R<'_>>, all: R<'_>, at: usize) -> us
 
 /// Reads the next instruction of a program; one that neither emits a row nor changes the address as one that
 /// does no more than to begin a block.
-fn next<'a>(
+fn next_instruction<'a>(
     header: &LineProgramHeader<R<'a>>,
     rest: &mut R<'a>,
 ) -> gimli::Result<LineInstruction<R<'a>>> {
@@ -231,7 +231,7 @@ pub(crate) struct Described {
     pub name: Option<String>,
     file: Option<u64>,
     /// Line of its declaration.
-    pub line: Option<u64>,
+    line: Option<u64>,
 }
 
 fn of_unit(

@@ -5,7 +5,6 @@ pub(super) mod convert;
 pub(super) mod debug_file;
 pub(super) mod direct;
 pub(super) mod dwarf;
-pub(super) mod history;
 pub(super) mod instructions;
 pub(super) mod lines;
 pub(super) mod names;

@@ -4,12 +4,11 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use super::symbols::{Named, ObjectSymbols};
-use crate::symbolicate::frame::{SourceFrame, bounded};
+use crate::symbolicate::frame::{Resolved, SourceFrame, bounded};
+use crate::symbolicate::memo::Memo;
 use crate::symbolicate::names::demangle::{Mangling, agree, demangle};
-use crate::symbolicate::names::{MERGED_MARK, Name, without_clones};
+use crate::symbolicate::names::{MERGED_PREFIX, Name, name_lambdas, without_clones};
 
 /// Returns true if a name shows that it is mangled.
 pub(crate) fn is_mangled(name: &str) -> bool {
@@ -17,23 +16,23 @@ pub(crate) fn is_mangled(name: &str) -> bool {
 }
 
 /// A name as it is kept: as the file has it, and in its source form. All names come in here.
-pub(crate) fn kept(name: &str) -> (Cow<'_, str>, Cow<'_, str>) {
+pub(crate) fn both_forms(name: &str) -> (Cow<'_, str>, Cow<'_, str>) {
     (bounded(name), demangle(name))
 }
 
 /// A frame with a name as the file has it.
 pub(crate) fn named(name: &str) -> SourceFrame {
-    let (name, demangled) = kept(name);
+    let (name, demangled) = both_forms(name);
     SourceFrame::named(&name, &demangled)
 }
 
 /// Most names that are kept as frames have them, and bytes of memory of each.
-const NAMES_KEPT: usize = 1 << 15;
+const MAX_NAMES: usize = 1 << 15;
 const NAME_WEIGHT: usize = 256;
 
 /// Names as frames have them, each made once: in a batch every third is of a function that was named before.
 #[derive(Default)]
-pub(crate) struct KnownNames(FxHashMap<Arc<str>, SourceFrame>);
+pub(crate) struct KnownNames(Memo<Arc<str>, SourceFrame, MAX_NAMES>);
 
 impl KnownNames {
     /// A frame with a name as the file has it: see [`named`].
@@ -44,9 +43,6 @@ impl KnownNames {
         let frame = named(name);
         // One that had to be cut is another one.
         if let Some(mangled) = frame.mangled.clone().filter(|mangled| **mangled == *name) {
-            if self.0.len() >= NAMES_KEPT {
-                self.0.clear();
-            }
             self.0.insert(mangled, frame.clone());
         }
         frame
@@ -59,33 +55,33 @@ impl KnownNames {
 }
 
 /// A name or path that says something; `None` for one in whose place a bitcode build put a number.
-pub(crate) fn known(text: &str) -> Option<&str> {
+pub(crate) fn unless_number(text: &str) -> Option<&str> {
     let name = text.rsplit(['/', '\\']).next().unwrap_or(text);
     Some(text).filter(|text| !text.is_empty() && !name.starts_with("__hidden#"))
 }
 
-/// Symbols at one address that are looked at.
-const MERGED: usize = 64;
+/// Functions of merged code, and symbols at one address, that are looked at.
+pub(crate) const MAX_MERGED: usize = 64;
 
 /// Returns the name of code that linkers or compilers made of several equal functions, as in `merged app::draw, app::load`, from
-/// the symbols at its address; `None` if they name one function. Names that are not mangled are aliases as a rule, and do not
+/// their names; `None` if all are one function's.
+pub(crate) fn merged<'n>(names: impl Iterator<Item = &'n str>) -> Option<String> {
+    let plain = names.map(|name| Name::parse(name, Some(&(*demangle(name)).into())).plain);
+    let plain: BTreeSet<Arc<str>> = plain.collect();
+    let names: Vec<&str> = plain.iter().map(|name| &**name).collect();
+    (names.len() > 1).then(|| format!("{MERGED_PREFIX}{}", names.join(", ")))
+}
+
+/// Returns the name of merged code from the symbols at its address. Names that are not mangled are aliases as a rule, and do not
 /// count.
-fn merged<'s>(symbols: impl Iterator<Item = &'s str>) -> Option<String> {
-    let mangled: Vec<&str> = symbols
-        .filter(|name| is_mangled(name))
-        .take(MERGED)
-        .collect();
+fn merged_symbols<'s>(symbols: impl Iterator<Item = &'s str>) -> Option<String> {
+    let mangled = symbols.filter(|name| is_mangled(name)).take(MAX_MERGED);
+    let mangled: Vec<&str> = mangled.collect();
     if mangled.len() < 2 {
         return None;
     }
-    let plain = mangled.into_iter().filter_map(|symbol| {
-        let symbol = symbol.split('@').next()?; // a version
-        let function: Arc<str> = (*demangle(symbol)).into();
-        (*function != *symbol).then(|| Name::parse(symbol, Some(&function)).plain)
-    });
-    let plain: BTreeSet<Arc<str>> = plain.collect();
-    let names: Vec<&str> = plain.iter().map(|name| &**name).collect();
-    (names.len() > 1).then(|| format!("{MERGED_MARK}{}", names.join(", ")))
+    let without_versions = mangled.iter().filter_map(|symbol| symbol.split('@').next());
+    merged(without_versions.filter(|symbol| *demangle(symbol) != **symbol))
 }
 
 /// Gives a frame the name of another one, and leaves its file and line.
@@ -93,9 +89,15 @@ pub(crate) fn rename(frame: &mut SourceFrame, named: SourceFrame) {
     (frame.function, frame.mangled) = (named.function, named.mangled);
 }
 
+/// The answer of these frames of debug information: see [`Resolved::of`].
+pub(crate) fn resolved(mut frames: Arc<[SourceFrame]>, entry: Option<u64>) -> Option<Resolved> {
+    name_lambdas(Arc::get_mut(&mut frames)?);
+    Resolved::of(frames, entry)
+}
+
 /// The name that a symbol gives to its function: all names of merged code.
 pub(crate) fn of_symbol<'s>(symbols: &ObjectSymbols, symbol: &Named<'s>) -> Cow<'s, str> {
-    let merged = merged(symbols.names_at(symbol.entry));
+    let merged = merged_symbols(symbols.names_at(symbol.entry));
     merged.map_or(Cow::Borrowed(symbol.name), Cow::Owned)
 }
 
@@ -108,17 +110,21 @@ pub(crate) fn in_full<'s>(
     plain: Option<&str>,
 ) -> Option<Cow<'s, str>> {
     let names = || symbols.names_at(entry);
-    let merged = merged(names()).map(Cow::Owned);
-    if merged.is_some() || plain.is_some_and(is_mangled) {
+    let merged = merged_symbols(names()).map(Cow::Owned);
+    if merged.is_some() {
         return merged;
     }
-    let agrees =
-        |symbol: &&str| plain.is_none_or(|plain| is_mangled(symbol) && agree(symbol, plain));
+    let is_plain = !plain.is_some_and(is_mangled);
+    let agrees = |symbol: &&str| {
+        is_plain && plain.is_none_or(|plain| is_mangled(symbol) && agree(symbol, plain))
+    };
     // Line tables of Swift name a function `name.set` where its symbol says `Cart.name.setter`.
-    let swift = |symbol: &&str| Mangling::of(symbol) == Some(Mangling::Swift);
+    let swift = |symbol: &&str| is_plain && Mangling::of(symbol) == Some(Mangling::Swift);
     let clone = |symbol: &&str| Some(without_clones(symbol)) == plain;
-    let full = names().find(agrees).or_else(|| names().find(swift));
-    let full = full.or_else(|| names().filter(clone).min_by_key(|name| name.len()));
+    let suffix = |symbol: &&str| symbol.len() - without_clones(symbol).len();
+    let full = names().filter(agrees).min_by_key(suffix);
+    let full = full.or_else(|| names().find(swift));
+    let full = full.or_else(|| names().filter(clone).min_by_key(suffix));
     full.map(Cow::Borrowed)
 }
 
@@ -128,7 +134,7 @@ mod tests {
 
     #[test]
     fn code_of_several_functions_has_all_names() {
-        let at = |names: &[&str]| merged(names.iter().copied());
+        let at = |names: &[&str]| merged_symbols(names.iter().copied());
         let both = at(&["_ZN4till3payEi", "_ZN4shop4openEii"]);
         assert_eq!(both.as_deref(), Some("merged shop::open, till::pay"));
         for one in [

@@ -22,7 +22,7 @@ pub(crate) struct NamesByCode {
 
 /// The table may hold one range per so many bytes of `.debug_info`. The limit is needed because entries can share a range
 /// list.
-const BYTES_PER_RANGE: usize = 4;
+const MIN_BYTES_PER_RANGE: usize = 4;
 
 /// A range of a function's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,10 +38,10 @@ struct FunctionRange {
 impl NamesByCode {
     /// Reads the entries of all functions.
     pub(crate) fn read(dwarf: &Arc<Dwarf<R<'_>>>) -> NamesByCode {
-        let mut names = ScopedNames::new(dwarf.clone());
+        let mut names = ScopedNames::new(dwarf.clone(), true);
         let mut found = NamesByCode {
             all: Vec::new(),
-            range_budget: dwarf.debug_info.reader().len() / BYTES_PER_RANGE,
+            range_budget: dwarf.debug_info.reader().len() / MIN_BYTES_PER_RANGE,
         };
         let mut known = FxHashMap::default();
         let mut headers = dwarf.units();

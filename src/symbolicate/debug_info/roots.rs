@@ -13,10 +13,10 @@ use super::dwarf::R;
 
 /// Most times that the bytes of abbreviations and lines are read because units share them. addr2line and symbolic
 /// keep what they read for each unit.
-pub(crate) const MOST_READS: usize = 16;
+pub(crate) const MAX_READS: usize = 16;
 
-/// The attributes of a root that lead to addresses and lines; all others, names first, are skipped.
-const WANTED: [gimli::DwAt; 9] = [
+/// The attributes of a root that lead to addresses and lines, and its language; all others, names first, are skipped.
+const WANTED: [gimli::DwAt; 10] = [
     gimli::DW_AT_low_pc,
     gimli::DW_AT_high_pc,
     gimli::DW_AT_ranges,
@@ -26,6 +26,7 @@ const WANTED: [gimli::DwAt; 9] = [
     gimli::DW_AT_rnglists_base,
     gimli::DW_AT_GNU_ranges_base,
     gimli::DW_AT_GNU_dwo_id,
+    gimli::DW_AT_language,
 ];
 
 /// Bytes of a root's abbreviation that do not count toward the limit: many roots may share one.
@@ -58,7 +59,7 @@ impl<'d, 'a> Roots<'d, 'a> {
             tag: gimli::DW_TAG_null,
             names_lines_at: None,
             abbreviations: FxHashMap::default(),
-            bytes_left: MOST_READS.saturating_mul(dwarf.debug_abbrev.reader().len()),
+            bytes_left: MAX_READS.saturating_mul(dwarf.debug_abbrev.reader().len()),
             no_abbreviations: Arc::default(),
         }
     }
@@ -216,4 +217,18 @@ fn specification(specs: &mut R<'_>) -> gimli::Result<Option<AttributeSpecificati
     };
     let is_end = name.0 == 0 && form.0 == 0;
     Ok((!is_end).then(|| AttributeSpecification::new(name, form, constant)))
+}
+
+/// Returns true for C++, and what contains it.
+pub(crate) fn is_cpp(language: gimli::DwLang) -> bool {
+    matches!(
+        language,
+        gimli::DW_LANG_C_plus_plus
+            | gimli::DW_LANG_C_plus_plus_03
+            | gimli::DW_LANG_C_plus_plus_11
+            | gimli::DW_LANG_C_plus_plus_14
+            | gimli::DW_LANG_C_plus_plus_17
+            | gimli::DW_LANG_C_plus_plus_20
+            | gimli::DW_LANG_ObjC_plus_plus
+    )
 }

@@ -1,7 +1,7 @@
 //! Names with their scopes of C++ functions that debug information names by their last part alone: those with internal
 //! linkage, those of local classes, lambdas.
 //!
-//! Each part is spelled as the compiler has it: `app::(anonymous namespace)::join_row`, `app::pay::{lambda}::operator()`.
+//! Each part is spelled as the compiler has it: `app::(anonymous namespace)::join_row`, `app::pay::<lambda>::operator()`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,17 +9,20 @@ use addr2line::gimli::{self, AttributeValue, Dwarf, Reader as _, Section as _, U
 use rustc_hash::FxHashMap;
 
 use super::dwarf::{R, text};
-use super::names::known;
+use super::lines;
+use super::names::unless_number;
+use super::roots::is_cpp;
 use crate::symbolicate::frame::NAME_BYTES;
+use crate::symbolicate::memo::Memo;
 
 /// Units that are held at a time.
-const UNITS: usize = 256;
+const MAX_UNITS: usize = 256;
 /// Scopes of a name.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 /// References from an entry to those that say more of it.
-const LONGEST: usize = 4;
+const MAX_REFERENCES: usize = 4;
 /// Bytes of names for each byte of `.debug_info`: many functions may be in one scope of a long name.
-const NAMES_PER_BYTE: usize = 8;
+const MAX_NAMES_PER_BYTE: usize = 8;
 
 /// An entry: the offset of its unit in `.debug_info`, and that in the unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +34,12 @@ pub(crate) struct Entry {
 /// Names of functions by their entries, and the units that were read for them.
 pub(crate) struct ScopedNames<'a> {
     dwarf: Arc<Dwarf<R<'a>>>,
+    /// False where no unit is of C++.
+    has_cpp: bool,
     /// Offsets of all units, once a reference led out of one.
     offsets: Option<Vec<usize>>,
-    units: FxHashMap<usize, Option<Arc<ScopedUnit<'a>>>>,
-    /// By the entry of the function itself, not of its inlined copies.
+    units: Memo<usize, Option<Arc<ScopedUnit<'a>>>, MAX_UNITS>,
+    /// By the entry of the function itself, and by those of its copies that were asked for.
     known: FxHashMap<usize, Option<ScopedName>>,
     /// Bytes of names that may still be made.
     left: usize,
@@ -74,16 +79,17 @@ struct Described {
 }
 
 impl<'a> ScopedNames<'a> {
-    pub(crate) fn new(dwarf: Arc<Dwarf<R<'a>>>) -> ScopedNames<'a> {
+    pub(crate) fn new(dwarf: Arc<Dwarf<R<'a>>>, has_cpp: bool) -> ScopedNames<'a> {
         ScopedNames {
             left: dwarf
                 .debug_info
                 .reader()
                 .len()
-                .saturating_mul(NAMES_PER_BYTE),
+                .saturating_mul(MAX_NAMES_PER_BYTE),
             dwarf,
+            has_cpp,
             offsets: None,
-            units: FxHashMap::default(),
+            units: Memo::default(),
             known: FxHashMap::default(),
         }
     }
@@ -100,21 +106,37 @@ impl<'a> ScopedNames<'a> {
     /// The name of the function at an entry, which may be that of an inlined copy; `None` where it has a linkage name, is
     /// not of C++, or where its entries say no more than its last part.
     pub(crate) fn of(&mut self, entry: Entry) -> Option<ScopedName> {
-        let function = self.describe(entry)?;
-        // A copy has no name of its own: its function's is that of all its copies.
-        let key = function.own.unit + function.own.at.0;
-        if let Some(known) = self.known.get(&key) {
+        let asked = entry.unit + entry.at.0;
+        if let Some(known) = self.known.get(&asked) {
             return known.clone();
         }
-        let name = self.with_scopes(&function);
-        let name = name.filter(|name| name.full.len() <= self.left);
-        self.left -= name.as_ref().map_or(0, |name| name.full.len());
-        self.known.insert(key, name.clone());
+        let function = self.has_cpp.then(|| self.describe(entry))??;
+        // A copy has no name of its own: its function's is that of all its copies.
+        let own = function.own.unit + function.own.at.0;
+        let name = self.known.get(&own).cloned().unwrap_or_else(|| {
+            let name = self.with_scopes(&function);
+            let name = name.filter(|name| name.full.len() <= self.left);
+            self.left -= name.as_ref().map_or(0, |name| name.full.len());
+            self.known.insert(own, name.clone());
+            name
+        });
+        self.known.insert(asked, name.clone());
         name
     }
 
+    /// The name that tells a function from others: as the linker has it, or with its scopes. `None` for a label of assembly:
+    /// several at one address are aliases.
+    pub(crate) fn distinct(&mut self, entry: Entry) -> Option<String> {
+        let unit = self.unit(entry.unit)?;
+        if unit.language == Some(gimli::DW_LANG_Mips_Assembler) {
+            return None;
+        }
+        let scoped = self.of(entry).map(|name| name.full.to_string());
+        scoped.or_else(|| lines::described(unit.unit.unit_ref(&self.dwarf), entry.at).name)
+    }
+
     fn with_scopes(&mut self, function: &Described) -> Option<ScopedName> {
-        let plain = known(function.plain.as_deref()?)?;
+        let plain = unless_number(function.plain.as_deref()?)?;
         let language = self.unit(function.own.unit)?.language;
         if function.has_linkage || !language.is_some_and(is_cpp) || is_whole(plain) {
             return None;
@@ -129,21 +151,15 @@ impl<'a> ScopedNames<'a> {
             let scope = self.describe(scope)?;
             let name = scope.plain.unwrap_or_else(|| match tag {
                 gimli::DW_TAG_namespace => "(anonymous namespace)".into(),
-                _ if plain == "operator()" && parts.len() == 1 => "{lambda}".into(),
+                _ if parts.last().is_some_and(|part| part == "operator()") => "<lambda>".into(),
                 _ => "{unnamed type}".into(),
             });
             bytes += name.len() + 2;
-            if parts.len() > DEEPEST || bytes > NAME_BYTES {
+            if parts.len() > MAX_DEPTH || bytes > NAME_BYTES {
                 return None;
             }
             parts.push(name);
             at = scope.own;
-        }
-        // GCC spells those in template arguments in another way.
-        if parts.iter().any(|part| part.contains("<lambda")) {
-            for part in parts.iter_mut().filter(|part| *part == "{lambda}") {
-                *part = "<lambda>".into();
-            }
         }
         parts.reverse();
         (parts.len() > 1).then(|| ScopedName {
@@ -161,7 +177,7 @@ impl<'a> ScopedNames<'a> {
             is_external: false,
         };
         let mut next = Some(entry);
-        for _ in 0..LONGEST {
+        for _ in 0..MAX_REFERENCES {
             let Some(entry) = next.take() else { break };
             described.own = entry;
             let unit = self.unit(entry.unit)?;
@@ -190,15 +206,8 @@ impl<'a> ScopedNames<'a> {
     }
 
     fn unit(&mut self, offset: usize) -> Option<Arc<ScopedUnit<'a>>> {
-        if let Some(known) = self.units.get(&offset) {
-            return known.clone();
-        }
-        if self.units.len() >= UNITS {
-            self.units.clear();
-        }
-        let unit = ScopedUnit::read(&self.dwarf, offset).map(Arc::new);
-        self.units.insert(offset, unit.clone());
-        unit
+        let read = || ScopedUnit::read(&self.dwarf, offset).map(Arc::new);
+        self.units.get_or_find(&offset, read)
     }
 
     /// The entry that an attribute of `entry` refers to, in this unit or another one.
@@ -319,19 +328,6 @@ fn is_whole(name: &str) -> bool {
     ];
     let has = ["-[", "+[", "_block_invoke"];
     begins.iter().any(|begin| name.starts_with(begin)) || has.iter().any(|part| name.contains(part))
-}
-
-fn is_cpp(language: gimli::DwLang) -> bool {
-    matches!(
-        language,
-        gimli::DW_LANG_C_plus_plus
-            | gimli::DW_LANG_C_plus_plus_03
-            | gimli::DW_LANG_C_plus_plus_11
-            | gimli::DW_LANG_C_plus_plus_14
-            | gimli::DW_LANG_C_plus_plus_17
-            | gimli::DW_LANG_C_plus_plus_20
-            | gimli::DW_LANG_ObjC_plus_plus
-    )
 }
 
 #[cfg(test)]

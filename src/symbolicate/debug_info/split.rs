@@ -21,7 +21,7 @@ use crate::symbolicate::files::object_file;
 use crate::symbolicate::files::owner::{Identity, identity};
 
 /// Skeletons that have one other half: objects of one source may have been linked twice.
-const SAME: u32 = 4;
+const MAX_USES: u32 = 4;
 
 /// Offsets of units in `.debug_info`, by their ids.
 type UnitOffsets = FxHashMap<u64, usize>;
@@ -70,13 +70,13 @@ impl Split {
     ) -> Option<Arc<Dwarf<Slice>>> {
         let id = load.dwo_id.0;
         let count = self.handed_out.get(&id).copied().unwrap_or(0);
-        if count >= SAME {
+        if count >= MAX_USES {
             return None;
         }
         let found = self.find(load).filter(|dwarf| self.has_room(dwarf));
         let found = found.filter(checked_units::all_bounded);
         self.is_missing |= found.is_none();
-        let next = if found.is_some() { count + 1 } else { SAME };
+        let next = if found.is_some() { count + 1 } else { MAX_USES };
         self.handed_out.insert(id, next);
         found.map(Arc::new)
     }
@@ -165,7 +165,7 @@ impl Split {
     fn keep(&mut self, sections: DwarfSections) -> &'static DwarfSections {
         let sections = Arc::new(sections);
         let tables = sections.reader(SectionId::DebugAbbrev).len();
-        self.tables_left += tables.saturating_mul(SAME as usize);
+        self.tables_left += tables.saturating_mul(MAX_USES as usize);
         self.sections.push(sections.clone());
         // SAFETY: held in `self.sections` for as long as this value; what reads them is dropped with
         // `Addr2Line`, whose `context` is before it.
@@ -174,12 +174,8 @@ impl Split {
 }
 
 fn load(path: &Path) -> Option<DwarfSections> {
-    let is_file = path.is_file();
-    let object = is_file
-        .then(|| object_file::open(path).ok())??
-        .into_iter()
-        .next()?;
-    Some(DwarfSections::load_split(&object))
+    let objects = path.is_file().then(|| object_file::open(path).ok())??;
+    Some(DwarfSections::load_split(objects.first()?))
 }
 
 /// The units that have an id. Those of types have none, and may be before the others.

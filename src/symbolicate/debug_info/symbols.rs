@@ -11,7 +11,7 @@ use crate::symbolicate::files::object_file::ObjectFile;
 pub(crate) type ObjectSymbols = functions::Symbols<SharedBytes>;
 
 /// Symbols before an address that are kept while the nearest is looked for: some of them are labels.
-const NEAREST: usize = 512;
+const MAX_CANDIDATES: usize = 512;
 
 /// All of an object's.
 pub(crate) fn read(object: &ObjectFile) -> ObjectSymbols {
@@ -33,7 +33,7 @@ pub(crate) fn read_near(object: &ObjectFile, address: u64) -> Option<ObjectSymbo
         return None;
     }
     let limit = object.code_end(address)?;
-    let mut near: Vec<(u64, object::SymbolIndex)> = Vec::with_capacity(2 * NEAREST);
+    let mut near: Vec<(u64, object::SymbolIndex)> = Vec::with_capacity(2 * MAX_CANDIDATES);
     let mut cut = false;
     for (_, symbol) in all_symbols(&file) {
         let at = symbol.address();
@@ -41,9 +41,9 @@ pub(crate) fn read_near(object: &ObjectFile, address: u64) -> Option<ObjectSymbo
             continue;
         }
         near.push((at, symbol.index()));
-        if near.len() == 2 * NEAREST {
+        if near.len() == 2 * MAX_CANDIDATES {
             near.sort_by_key(|&(at, _)| std::cmp::Reverse(at));
-            near.truncate(NEAREST);
+            near.truncate(MAX_CANDIDATES);
             cut = true;
         }
     }

@@ -15,26 +15,27 @@ use super::symbols::{Named, ObjectSymbols};
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::frame::{Resolved, Source, SourceFrame, bounded};
 use crate::symbolicate::lock;
+use crate::symbolicate::memo::Memo;
 
 /// Longer chains of inlined functions are damage that runs in a circle.
 const MAX_CHAIN: usize = 512;
 /// Most decoded names that are kept; a name is some hundred bytes.
-const NAMES_KEPT: usize = 1 << 17;
+const MAX_NAMES: usize = 1 << 17;
 /// Most paths that are kept: a large app has some ten thousand source files.
-const PATHS_KEPT: usize = 1 << 15;
+const MAX_PATHS: usize = 1 << 15;
 /// Bytes of memory of a name or path.
 const TEXT_WEIGHT: usize = 256;
 /// Most bytes of names and paths in a table, for each byte of the debug file: real ones take less than one.
-const TEXTS_PER_BYTE: usize = 8;
+const MAX_PER_BYTE: usize = 8;
 /// Bytes of names and paths that every table may have, however small its file is.
-const FEW_TEXTS: usize = 1 << 20;
+const MIN_BYTES: usize = 1 << 20;
 
 /// A frame with a name and nothing else, and a symbol's relative address.
 type NamedFrame = (SourceFrame, Option<u64>);
 
 thread_local! {
     /// Room for functions, files and lines of one answer.
-    static FOUND: Cell<Vec<(Function<'static>, Option<File<'static>>, u32)>> = const { Cell::new(Vec::new()) };
+    static LOCATIONS: Cell<Vec<(Function<'static>, Option<File<'static>>, u32)>> = const { Cell::new(Vec::new()) };
 }
 
 /// The table of a whole debug file.
@@ -52,9 +53,9 @@ pub(crate) struct FullTable {
 #[derive(Default)]
 struct SharedTexts {
     /// Decoded names, by their address in the cache.
-    names: FxHashMap<usize, NamedFrame>,
+    names: Memo<usize, NamedFrame, MAX_NAMES>,
     /// Paths, by their address in the cache.
-    paths: FxHashMap<usize, Arc<str>>,
+    paths: Memo<usize, Arc<str>, MAX_PATHS>,
 }
 
 impl FullTable {
@@ -81,11 +82,7 @@ impl FullTable {
     /// Bytes of memory that it takes, roughly: a mapped table costs only its texts.
     pub(crate) fn weight(&self) -> usize {
         let texts = lock(&self.texts);
-        let own = match self.bytes.stamp() {
-            Some(_) => 0,
-            None => self.bytes.len(),
-        };
-        own + (texts.names.len() + texts.paths.len()) * TEXT_WEIGHT
+        (texts.names.len() + texts.paths.len()) * TEXT_WEIGHT
     }
 
     /// Looks up a link-time address; returns `None` if the table has no function or file for it.
@@ -93,12 +90,12 @@ impl FullTable {
         let relative = svma.checked_sub(self.base)?;
         // Reading these takes most of the time: it is done before the lock is taken.
         let locations = self.cache.lookup(relative).take(MAX_CHAIN);
-        let mut found = FOUND.take();
+        let mut found = LOCATIONS.take();
         found.extend(locations.map(|at| (at.function(), at.file(), at.line())));
         let mut texts = lock(&self.texts);
         let mut entry = None;
         let frames = found.drain(..).map(|(of, file, line)| {
-            let (named, symbol) = texts.named(of.name());
+            let (named, symbol) = texts.restore(of.name());
             let own = Some(of.entry_pc()).filter(|&entry| entry != u32::MAX);
             entry = symbol.or(own.map(u64::from));
             let file = file.and_then(|file| texts.path(file.srcsrv_revision()?));
@@ -113,8 +110,8 @@ impl FullTable {
             }
         });
         let frames = frames.collect();
-        FOUND.set(found);
-        Resolved::of(frames, entry.map(|entry| self.base.wrapping_add(entry)))
+        LOCATIONS.set(found);
+        names::resolved(frames, entry.map(|entry| self.base.wrapping_add(entry)))
     }
 }
 
@@ -124,29 +121,23 @@ impl SharedTexts {
         if stored.is_empty() {
             return None;
         }
-        if self.paths.len() >= PATHS_KEPT {
-            self.paths.clear();
-        }
-        let path = self.paths.entry(stored.as_ptr() as usize);
-        Some(path.or_insert_with(|| stored.into()).clone())
+        let key = stored.as_ptr() as usize;
+        Some(self.paths.get_or_find(&key, || stored.into()))
     }
 
     /// Restores a name from the form in which it is stored.
-    fn named(&mut self, text: &str) -> NamedFrame {
+    fn restore(&mut self, text: &str) -> NamedFrame {
         let key = text.as_ptr() as usize;
-        if self.names.len() >= NAMES_KEPT {
-            self.names.clear();
-        }
         let restore = || match decode_name(text) {
             Some((name, demangled, symbol)) => (SourceFrame::named(name, demangled), symbol),
             None => NamedFrame::default(),
         };
-        self.names.entry(key).or_insert_with(restore).clone()
+        self.names.get_or_find(&key, restore)
     }
 }
 
-/// Marks a symbol's name with its relative address, for [`encode_name`].
-pub(super) fn marked(symbols: &ObjectSymbols, symbol: &Named<'_>, base: u64) -> String {
+/// Prefixes a symbol's name with its relative address, for [`encode_name`].
+pub(super) fn with_entry(symbols: &ObjectSymbols, symbol: &Named<'_>, base: u64) -> String {
     let name = names::of_symbol(symbols, symbol);
     let name = bounded(&name);
     format!("\0{:x}\0{name}", symbol.entry.wrapping_sub(base))
@@ -155,9 +146,9 @@ pub(super) fn marked(symbols: &ObjectSymbols, symbol: &Named<'_>, base: u64) -> 
 /// Encodes a name for the cache: the name in the file, the demangled name if it differs, and the relative address of
 /// a symbol. They are separated by zero bytes, which no name has.
 fn encode_name(name: &str) -> String {
-    let marked = name.strip_prefix('\0').unwrap_or_default();
-    let (entry, name) = marked.split_once('\0').unwrap_or(("", name));
-    match names::kept(names::known(name).unwrap_or_default()) {
+    let with_entry = name.strip_prefix('\0').unwrap_or_default();
+    let (entry, name) = with_entry.split_once('\0').unwrap_or(("", name));
+    match names::both_forms(names::unless_number(name).unwrap_or_default()) {
         (name, demangled) if name == demangled => format!("{name}\0\0{entry}"),
         (name, demangled) => format!("{name}\0{demangled}\0{entry}"),
     }
@@ -180,7 +171,7 @@ pub(super) struct TextBudget(Arc<AtomicUsize>);
 impl TextBudget {
     /// For a file of so many bytes. Names and paths may share the bytes of one long text in it.
     pub(super) fn of_file(len: usize) -> TextBudget {
-        let left = len.saturating_mul(TEXTS_PER_BYTE).saturating_add(FEW_TEXTS);
+        let left = len.saturating_mul(MAX_PER_BYTE).saturating_add(MIN_BYTES);
         TextBudget(Arc::new(AtomicUsize::new(left)))
     }
 
@@ -220,7 +211,7 @@ impl transform::Transformer for Texts {
         &'f mut self,
         mut function: transform::Function<'f>,
     ) -> transform::Function<'f> {
-        // A symbol's was cut when it was marked.
+        // A symbol's was cut when it was with_entry.
         let name = if function.name.starts_with('\0') {
             function.name.to_string()
         } else {

@@ -6,7 +6,7 @@ use addr2line::gimli::{
 };
 
 use super::dwarf::R;
-use super::roots::{self, Attributes, MOST_READS, Roots};
+use super::roots::{self, Attributes, MAX_READS, Roots, is_cpp};
 
 /// The units that addr2line may read for an address: those that claim it, and a few that it does not read.
 #[derive(Default)]
@@ -30,6 +30,8 @@ pub(crate) struct Units {
     /// True if symbolic cannot read them: the entries of some are in another file, or they share more
     /// than can be read for each.
     pub is_partial: bool,
+    /// True if one is of C++.
+    pub has_cpp: bool,
 }
 
 impl Units {
@@ -40,7 +42,7 @@ impl Units {
         let aranges = Aranges::new(dwarf);
         let mut roots = Roots::new(dwarf);
         let mut units = Units::default();
-        let mut lines_left = MOST_READS.saturating_mul(dwarf.debug_line.reader().len());
+        let mut lines_left = MAX_READS.saturating_mul(dwarf.debug_line.reader().len());
         // An entry of a list takes two bytes or more, mostly 16.
         let lists = dwarf.ranges.debug_ranges().reader().len();
         let lists = lists + dwarf.ranges.debug_rnglists().reader().len();
@@ -56,12 +58,14 @@ impl Units {
                 Some((header, offset, roots.unit(header)?))
             });
             if roots.are_too_long() {
-                return Units::none();
+                return Units::empty();
             }
             let Some((header, offset, (unit, lines))) = root else {
                 units.is_cut = true;
                 continue;
             };
+            let is_cpp = |of: &gimli::Attribute<_>| matches!(of.value(), AttributeValue::Language(of) if is_cpp(of));
+            units.has_cpp |= roots.attributes.iter().any(is_cpp);
             if matches!(
                 header.type_(),
                 UnitType::Partial | UnitType::Type { .. } | UnitType::SplitType { .. }
@@ -79,7 +83,7 @@ impl Units {
                 units.push(range, offset.0);
             });
             if ranges_left == 0 {
-                return Units::none();
+                return Units::empty();
             } else if stated.is_err() {
                 units.push(EVERYWHERE, offset.0);
             } else if units.ranges.len() == before {
@@ -88,7 +92,7 @@ impl Units {
                     continue;
                 };
                 let Some(left) = lines_left.checked_sub(program.len()) else {
-                    return Units::none();
+                    return Units::empty();
                 };
                 lines_left = left;
                 let lines = (offset.0, lines, header.address_size());
@@ -106,7 +110,7 @@ impl Units {
     }
 
     /// Of units that are not to be read.
-    fn none() -> Units {
+    fn empty() -> Units {
         Units {
             is_cut: true,
             is_partial: true,

@@ -1,15 +1,17 @@
 //! Debug files of Apple platforms where its tools leave them: beside the binary, in Spotlight's index, in Xcode's archives
 //! and products, and in the folders that Xcode copies from devices.
 
-use std::io::Read;
 use std::path::{Component, Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use object::Object as _;
 use rustc_hash::FxHashMap;
 use walkdir::{DirEntry, WalkDir};
 
+use super::archives::quoted;
+use super::object_file::{self, ObjectFile};
 use super::owner::absolute_variable;
 use super::search;
 use crate::symbolicate::frame::id_text;
@@ -20,9 +22,7 @@ const XCODE: &str = "Library/Developer/Xcode";
 /// Folders of Xcode's in which dSYMs lie, and how deep.
 const BUILT: [(&str, usize); 2] = [("Archives", 5), ("DerivedData", 7)];
 /// Time that one question to Spotlight may take; after one that takes longer none is put.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Most bytes of an answer that are read.
-const MOST_ANSWERED: u64 = 1 << 16;
+const SPOTLIGHT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The places of one user.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl ApplePlaces {
             return Vec::new();
         }
         let found = lock(&self.spotlight).ask(uuid);
-        let built = || self.built.get_or_init(built).get(uuid).cloned();
+        let built = || self.built.get_or_init(xcode_dsyms).get(uuid).cloned();
         if found.is_empty() {
             built().unwrap_or_default()
         } else {
@@ -88,7 +88,7 @@ pub(crate) fn in_device_support(path: &str, build: Option<&str>) -> Vec<PathBuf>
 
 /// Files that may be the debug file of a binary, beside it or beside its bundle:
 /// `Kiosk.app.dSYM/Contents/Resources/DWARF/Kiosk`.
-pub(crate) fn beside(binary: &Path) -> Vec<PathBuf> {
+pub(crate) fn dsyms_beside(binary: &Path) -> Vec<PathBuf> {
     let Some(name) = binary.file_name() else {
         return Vec::new();
     };
@@ -108,6 +108,24 @@ pub(crate) fn beside(binary: &Path) -> Vec<PathBuf> {
 }
 
 const BUNDLES: [&str; 6] = ["app", "appex", "framework", "bundle", "xpc", "plugin"];
+
+/// Returns what to do with the image at `path` if it has a debug map (`N_OSO` symbols, as cargo's and Xcode's debug builds leave
+/// it), no debug information of its own, and no dSYM beside it.
+pub(crate) fn dsymutil_hint(path: &Path) -> Option<String> {
+    let objects = object_file::open(path).ok()?;
+    let is_without = |object: &&ObjectFile| object.is_mach_o() && !object.has_dwarf;
+    let maps = objects
+        .iter()
+        .filter(is_without)
+        .filter_map(|object| object.parse());
+    let files = maps.map(|file| file.object_map().objects().len());
+    let count = files.max().filter(|&count| count > 0)?;
+    let (shown, command) = (path.display(), quoted(&path.display().to_string()));
+    let files = if count == 1 { "file" } else { "files" };
+    dsyms_beside(path).is_empty().then(|| {
+        format!("{shown}: its debug information lies in {count} object {files}; make a dSYM of it: dsymutil {command}")
+    })
+}
 
 /// The places that are there, in words.
 pub(crate) fn searched() -> Vec<String> {
@@ -149,7 +167,7 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// All dSYMs that Xcode has built and archived.
-fn built() -> FxHashMap<Vec<u8>, Vec<PathBuf>> {
+fn xcode_dsyms() -> FxHashMap<Vec<u8>, Vec<PathBuf>> {
     let mut found: FxHashMap<Vec<u8>, Vec<PathBuf>> = FxHashMap::default();
     let Some(xcode) = xcode() else {
         return found;
@@ -246,39 +264,14 @@ fn program() -> Option<PathBuf> {
 
 /// Asks for the paths of dSYMs and archives with this UUID; `None` where there is no answer in time.
 fn ask(program: &Path, uuid: &[u8]) -> Option<String> {
-    let query = format!("com_apple_xcode_dsym_uuids == {}", id_text(uuid));
     let mut command = Command::new(program);
-    command
-        .arg(query)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null());
-    let mut child = command.stdout(Stdio::piped()).spawn().ok()?;
-    let out = child.stdout.take()?;
-    let reader = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        let _ = out.take(MOST_ANSWERED).read_to_end(&mut text);
-        text
-    });
-    let is_done = wait(&mut child, &|| reader.is_finished());
-    if !is_done {
-        let _ = child.kill();
-    }
-    let _ = child.wait();
-    // A grandchild may hold the pipe open.
-    let text = reader.is_finished().then(|| reader.join().ok())??;
-    is_done.then(|| String::from_utf8_lossy(&text).into_owned())
-}
-
-/// Waits until the process has ended and all is read; returns false if that takes too long.
-fn wait(child: &mut Child, is_read: &dyn Fn() -> bool) -> bool {
-    let begin = Instant::now();
-    while begin.elapsed() < PATIENCE {
-        if is_read() && matches!(child.try_wait(), Ok(Some(_))) {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    false
+    command.arg(format!("com_apple_xcode_dsym_uuids == {}", id_text(uuid)));
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    let (answer, answers) = std::sync::mpsc::channel();
+    // It may hang, as may what it has begun.
+    std::thread::spawn(move || answer.send(command.output()));
+    let output = answers.recv_timeout(SPOTLIGHT_TIMEOUT).ok()?.ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]
@@ -295,14 +288,14 @@ mod tests {
             path
         };
         let tool = make("tool");
-        assert!(beside(&tool).is_empty());
+        assert!(dsyms_beside(&tool).is_empty());
         let dsym = make("tool.dSYM/Contents/Resources/DWARF/tool");
-        assert_eq!(beside(&tool), [dsym]);
+        assert_eq!(dsyms_beside(&tool), [dsym]);
         let app = make("Kiosk.app/Contents/MacOS/Kiosk");
         let dsym = make("Kiosk.app.dSYM/Contents/Resources/DWARF/Kiosk");
-        assert_eq!(beside(&app), [dsym]);
+        assert_eq!(dsyms_beside(&app), [dsym]);
         let inner = make("Kiosk.app/Frameworks/Till.framework/Till");
         let dsym = make("Kiosk.app/Frameworks/Till.framework.dSYM/Contents/Resources/DWARF/Till");
-        assert_eq!(beside(&inner), [dsym]);
+        assert_eq!(dsyms_beside(&inner), [dsym]);
     }
 }

@@ -1,7 +1,7 @@
 //! Bytes with an owner: a part of a mapped file, or of memory of our own; cheap to clone.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::ops::{Deref, Range};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -58,7 +58,6 @@ impl SharedBytes {
         // truncates the file while it is mapped; debug files and caches are replaced by rename,
         // which leaves the mapped inode as it was, and this is what every symbolizer relies on.
         let map = unsafe { Mmap::map(file) }.map_err(|e| Error::io(path, e))?;
-        let range = 0..map.len();
         let meta = file.metadata().map_err(|e| Error::io(path, e))?;
         let time = |seconds: i64, rest: i64| seconds.wrapping_mul(1_000_000_000) + rest;
         let changed = time(meta.mtime(), meta.mtime_nsec());
@@ -66,28 +65,29 @@ impl SharedBytes {
         let times = [changed, status_changed].map(i64::cast_unsigned);
         let stamp = [meta.dev(), meta.ino(), meta.size(), times[0], times[1]];
         Ok(SharedBytes {
+            range: 0..map.len(),
             owner: Backing::Mapped(Arc::new(Mapped { map, stamp })),
-            range,
         })
+    }
+
+    /// Writes bytes to a file that has no name, and maps it: the system can take its pages out of memory.
+    pub(crate) fn unnamed(bytes: &[u8]) -> Option<SharedBytes> {
+        let mut file = tempfile::tempfile().ok()?;
+        file.write_all(bytes).ok()?;
+        SharedBytes::map_open(&file, Path::new("a table")).ok()
     }
 
     /// Reads a regular file of at most `most` bytes into memory: for reports, which may be written to
     /// or cut while they are read.
     pub(crate) fn read(path: &Path, most: u64) -> Result<SharedBytes, Error> {
         let (file, len) = open(path)?;
-        let too_long = || {
-            let what =
-                format!("the file is longer than the {most} bytes that are read in one piece");
-            Error::bad_file(path, what)
-        };
-        if len > most {
-            return Err(too_long());
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
-        let read = file.take(most.saturating_add(1)).read_to_end(&mut bytes);
+        let wanted = most.saturating_add(1) * u64::from(len <= most);
+        let mut bytes = Vec::with_capacity(usize::try_from(len.min(wanted)).unwrap_or(0));
+        let read = file.take(wanted).read_to_end(&mut bytes);
         read.map_err(|e| Error::io(path, e))?;
-        if bytes.len() as u64 > most {
-            return Err(too_long());
+        if len.max(bytes.len() as u64) > most {
+            let what = format!("longer than the {most} bytes that are read in one piece");
+            return Err(Error::bad_file(path, what));
         }
         Ok(SharedBytes::from(bytes))
     }
@@ -172,10 +172,9 @@ fn kind_word(kind: std::fs::FileType) -> &'static str {
 
 impl From<Vec<u8>> for SharedBytes {
     fn from(bytes: Vec<u8>) -> SharedBytes {
-        let range = 0..bytes.len();
         SharedBytes {
+            range: 0..bytes.len(),
             owner: Backing::Memory(Arc::new(bytes)),
-            range,
         }
     }
 }

@@ -1,12 +1,10 @@
 //! Debug files from debuginfod servers, by build id.
 //!
 //! The protocol is `GET SERVER/buildid/HEX/debuginfo`, as elfutils' debuginfod(8) has it. A server whose address begins
-//! with `unified+` or `symsrv+` is a plain store of files instead, of one of two layouts (`store.rs`). Files are
+//! with `unified+` or `symsrv+` is a plain store of files instead, of one of two layouts. Files are
 //! kept in elfutils' own cache folder layout, so that what gdb fetched is not fetched again; as there,
 //! an empty file means that no server had it a short while ago. A folder that others may write in is neither read nor
 //! written to: no server is queried then.
-
-mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
+use super::search::UUID;
 use super::{object_file, owner};
 use crate::symbolicate::frame::hex;
 use crate::symbolicate::lock;
@@ -24,9 +23,9 @@ use crate::symbolicate::lock;
 /// Largest answer that is accepted, bytes, by default.
 const MAX_SIZE: u64 = 8 << 30;
 /// Requests of a run that bring no file, of each server.
-const MOST_MISSES: u32 = 1 << 10;
+const MAX_MISSES: u32 = 1 << 10;
 /// Time for which a file that no server has is not queried again, as in elfutils.
-const MISS: Duration = Duration::from_secs(600);
+const MISS_LIFETIME: Duration = Duration::from_secs(600);
 
 /// The servers to query, and where to keep their files. A server that cannot be reached or is slow is reported
 /// once and not queried again. A file is kept only if it is a debug file of the build that was
@@ -174,7 +173,7 @@ impl Debuginfod {
             }
             let age = |at| SystemTime::now().duration_since(at).ok();
             let age = meta.modified().ok().and_then(age);
-            if meta.len() == 0 && age.is_some_and(|age| age < MISS) {
+            if meta.len() == 0 && age.is_some_and(|age| age < MISS_LIFETIME) {
                 return None;
             }
         }
@@ -200,8 +199,8 @@ impl Debuginfod {
     /// is not known.
     fn ask(&self, server: &str, id: &[u8], folder: &Path, path: &Path) -> Option<bool> {
         let mut reply = Some(false);
-        let is_over = |(count, time)| count >= MOST_MISSES || time > self.timeout;
-        for url in store::addresses(server, id) {
+        let is_over = |(count, time)| count >= MAX_MISSES || time > self.timeout;
+        for url in addresses(server, id) {
             let mut misses = lock(&self.misses).get(server).copied().unwrap_or_default();
             if is_over(misses) {
                 return None;
@@ -219,7 +218,7 @@ impl Debuginfod {
                 Ok(false) => {}
                 Err(error) => {
                     let is_slow = error.kind() == io::ErrorKind::TimedOut;
-                    misses.0 = misses.0.max([0, MOST_MISSES][usize::from(is_slow)]);
+                    misses.0 = misses.0.max([0, MAX_MISSES][usize::from(is_slow)]);
                     self.failed(&url, &error.to_string());
                     reply = None;
                 }
@@ -281,7 +280,7 @@ impl Debuginfod {
             let part = body.read(&mut buffer);
             let part = part.map_err(|error| io::Error::new(io::ErrorKind::TimedOut, error))?;
             file.write_all(&buffer[..part])?;
-            if bytes < HEADER && bytes + part as u64 >= HEADER {
+            if bytes < ELF_HEADER_BYTES && bytes + part as u64 >= ELF_HEADER_BYTES {
                 most = most.min(largest(file)?);
             }
             bytes += part as u64;
@@ -311,14 +310,14 @@ impl Debuginfod {
 }
 
 /// Bytes of the header of an ELF file, which has the offset of the section headers at 40.
-const HEADER: u64 = 64;
+const ELF_HEADER_BYTES: u64 = 64;
 
 /// The most bytes of a file that begins like this one: in nearly all ELF files the section headers come last.
 ///
 /// # Errors
 /// If neither an ELF nor a Mach-O file begins like this.
 fn largest(file: &fs::File) -> io::Result<u64> {
-    let mut front = [0; HEADER as usize];
+    let mut front = [0; ELF_HEADER_BYTES as usize];
     file.read_exact_at(&mut front, 0)?;
     if !object_file::looks_like_object(&front) {
         return Err(io::Error::other("it sent a file that is not a debug file"));
@@ -327,6 +326,31 @@ fn largest(file: &fs::File) -> io::Result<u64> {
     let is_stated = front.starts_with(b"\x7fELF\x02\x01") && offset > 0;
     let bound = offset.saturating_mul(2).saturating_add(1 << 20);
     Ok([u64::MAX, bound][usize::from(is_stated)])
+}
+
+/// The addresses at which a server may have the debug file with this id, by the layout of its store.
+///
+/// Unified: `ab/cdef…/debuginfo`, by the id's digits. SymSrv, as LLDB, Sentry and Breakpad's tools know it:
+/// `NAME/KEY/NAME`, where a debug file is named by its id alone (`_.dwarf/mach-uuid-sym-…/_.dwarf`,
+/// `_.debug/elf-buildid-sym-…/_.debug`).
+fn addresses(server: &str, id: &[u8]) -> Vec<String> {
+    let digits = hex(id);
+    let at = |server: &str, path: String| {
+        let scheme = ["http://", ""][usize::from(server.contains("://"))];
+        format!("{scheme}{}/{path}", server.trim_end_matches('/'))
+    };
+    if let Some(server) = server.strip_prefix("unified+") {
+        let (first, rest) = digits.split_at(digits.len().min(2));
+        return vec![at(server, format!("{first}/{rest}/debuginfo"))];
+    }
+    if let Some(server) = server.strip_prefix("symsrv+") {
+        let elf = format!("_.debug/elf-buildid-sym-{digits}/_.debug");
+        let mach_o = format!("_.dwarf/mach-uuid-sym-{digits}/_.dwarf");
+        let all = [Some(mach_o).filter(|_| id.len() == UUID), Some(elf)];
+        let all = all.into_iter().flatten();
+        return all.map(|path| at(server, path)).collect();
+    }
+    vec![at(server, format!("buildid/{digits}/debuginfo"))]
 }
 
 /// Fails unless the file at `path` is one of the build `id`.
@@ -350,5 +374,41 @@ impl fmt::Debug for Debuginfod {
             .field("cache", &self.cache)
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_layout_has_its_addresses() {
+        let id = [0xab; 20];
+        let digits = "ab".repeat(20);
+        let rest = "ab".repeat(19);
+        for (server, expected) in [
+            (
+                "https://a/",
+                format!("https://a/buildid/{digits}/debuginfo"),
+            ),
+            ("a:80", format!("http://a:80/buildid/{digits}/debuginfo")),
+            (
+                "unified+https://a",
+                format!("https://a/ab/{rest}/debuginfo"),
+            ),
+            (
+                "symsrv+https://a",
+                format!("https://a/_.debug/elf-buildid-sym-{digits}/_.debug"),
+            ),
+        ] {
+            assert_eq!(addresses(server, &id), [expected]);
+        }
+        let mach_o = addresses("symsrv+https://a", &[0xcd; 16]);
+        let digits = "cd".repeat(16);
+        assert_eq!(
+            mach_o[0],
+            format!("https://a/_.dwarf/mach-uuid-sym-{digits}/_.dwarf")
+        );
+        assert_eq!(mach_o.len(), 2);
     }
 }

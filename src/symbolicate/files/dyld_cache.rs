@@ -13,7 +13,7 @@ use object::read::macho::{DyldCache, MachHeader, Nlist, SymbolTable};
 
 use super::bytes::SharedBytes;
 use super::object_file::{self, ObjectFile};
-use crate::functions::MOST_SYMBOLS;
+use crate::functions::MAX_SYMBOLS;
 use crate::symbolicate::{Error, id_text};
 
 /// `dyld_cache_image_text_info`: UUID, address (`u64`), size of `__TEXT` (`u32`), offset of the path (`u32`).
@@ -25,7 +25,7 @@ const WIDE_ENTRIES: u32 = 0x190;
 /// `nlist_64`
 const NLIST: usize = 16;
 /// Symbols that take more than this are damage: the largest library's take a tenth of it.
-const MOST_BYTES: usize = 1 << 28;
+const MAX_SYMBOL_BYTES: usize = 1 << 28;
 
 /// The architecture of a cache, and the UUIDs of its images; none in a further file of one.
 ///
@@ -139,7 +139,7 @@ fn taken_out(cache: &DyldCache<'_, Little>, address: u64, locals: &[u8]) -> Opti
                 linkedit = cache.data_and_offset_for_address(vmaddr)?.0;
             }
             // `fileoff` and `filesize`: nothing of it is there.
-            put(&mut taken, offset + 40, &[0; 4]);
+            put_numbers(&mut taken, offset + 40, &[0; 4]);
         } else if let Some(table) = command.symtab().ok()? {
             own = table.symbols(Little, linkedit).ok()?;
             symtab = Some(offset);
@@ -151,17 +151,17 @@ fn taken_out(cache: &DyldCache<'_, Little>, address: u64, locals: &[u8]) -> Opti
     }
     if let Some((command, starts)) = starts {
         let numbers = [taken.len(), starts.len()];
-        put(&mut taken, command + 8, &numbers);
+        put_numbers(&mut taken, command + 8, &numbers);
         taken.extend(starts);
         taken.resize(taken.len().next_multiple_of(8), 0);
     }
     if let Some(command) = symtab {
         let base = cache.mappings().next()?.address();
         let apart = local_symbols(locals, address.wrapping_sub(base)).unwrap_or_default();
-        let (nlists, names) = joined(&[own, apart])?;
+        let (nlists, names) = join_tables(&[own, apart])?;
         let behind = taken.len() + nlists.len();
         let numbers = [taken.len(), nlists.len() / NLIST, behind, names.len()];
-        put(&mut taken, command + 8, &numbers);
+        put_numbers(&mut taken, command + 8, &numbers);
         taken.extend(nlists);
         taken.extend(names);
     }
@@ -169,7 +169,7 @@ fn taken_out(cache: &DyldCache<'_, Little>, address: u64, locals: &[u8]) -> Opti
 }
 
 /// Overwrites 32-bit numbers at `at`.
-fn put(bytes: &mut [u8], at: usize, numbers: &[usize]) {
+fn put_numbers(bytes: &mut [u8], at: usize, numbers: &[usize]) {
     let places = bytes.get_mut(at..).unwrap_or_default();
     for (place, &number) in places.chunks_exact_mut(4).zip(numbers) {
         place.copy_from_slice(&(number as u32).to_le_bytes());
@@ -216,10 +216,10 @@ fn local_symbols(data: &[u8], image: u64) -> Option<DyldTable<'_>> {
 }
 
 /// Joins the definitions of these tables into one table and its names.
-fn joined(tables: &[DyldTable<'_>]) -> Option<(Vec<u8>, Vec<u8>)> {
+fn join_tables(tables: &[DyldTable<'_>]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (mut nlists, mut names) = (Vec::new(), vec![0]);
     for table in tables {
-        for symbol in table.iter().take(MOST_SYMBOLS) {
+        for symbol in table.iter().take(MAX_SYMBOLS) {
             let Ok(name) = symbol.name(Little, table.strings()) else {
                 continue;
             };
@@ -231,7 +231,7 @@ fn joined(tables: &[DyldTable<'_>]) -> Option<(Vec<u8>, Vec<u8>)> {
             nlists.extend(object::pod::bytes_of(&own));
             names.extend(name);
             names.push(0);
-            if nlists.len() + names.len() > MOST_BYTES {
+            if nlists.len() + names.len() > MAX_SYMBOL_BYTES {
                 return None;
             }
         }

@@ -4,12 +4,10 @@ pub(super) mod apple_places;
 pub(super) mod archives;
 pub(super) mod bytes;
 pub(super) mod cache;
-pub(super) mod debug_map;
 #[cfg(feature = "debuginfod")]
 pub(super) mod debuginfod;
 pub(super) mod dyld_cache;
 pub(super) mod links;
 pub(super) mod object_file;
 pub(super) mod owner;
-pub(super) mod packed_symbols;
 pub(super) mod search;

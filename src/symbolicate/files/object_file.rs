@@ -1,20 +1,28 @@
 //! One object in a file: a Mach-O image, a slice of a universal file, a dSYM's companion, or an ELF
 //! file. Says what it holds and hands out its parts.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use lzma_rust2::XzReader;
 use object::read::macho::FatArch;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 
 use super::archives::unpacking;
 use super::bytes::SharedBytes;
-use crate::functions::{self, MOST_SYMBOLS};
-use crate::report::text_hash;
+use crate::functions::{self, MAX_SYMBOLS};
+use crate::report::{looks_like, text_hash};
 use crate::symbolicate::Error;
 
 /// Most times its packed size that a section may unpack to. Debug information packs to a third or a tenth.
-const MOST_UNPACKED: u64 = 100;
+const MAX_RATIO: u64 = 100;
+/// Symbols that distributions leave in a stripped ELF file: an ELF file of its own, packed by xz (GDB's manual,
+/// "MiniDebugInfo"). It has the functions that the table of dynamic symbols has not.
 const PACKED_SYMBOLS: &str = ".gnu_debugdata";
+/// Most bytes of the file that is packed; those of large programs have some ten million.
+const MAX_PACKED: u64 = 1 << 30;
+/// Most memory that unpacking may take, in KiB: `xz -9` asks for 64 MiB.
+const MAX_XZ_KIB: u32 = 66 << 10;
 
 /// The facts of a file that are known before any of its tables are read.
 #[derive(Debug, Clone)]
@@ -101,18 +109,11 @@ pub(crate) fn is_shared_cache(data: &[u8]) -> bool {
 
 /// Describes the first bytes, for messages to people.
 pub(crate) fn begins_with(data: &[u8]) -> String {
-    match data {
-        [] => "is empty".into(),
+    match looks_like(data) {
+        _ if data.is_empty() => "is empty".into(),
         _ if is_shared_cache(data) => "is a dyld shared cache".into(),
-        [0xff, 0xd8, 0xff, ..] => "looks like a JPEG picture".into(),
-        [0x89, b'P', b'N', b'G', ..] => "looks like a PNG picture".into(),
-        [b'%', b'P', b'D', b'F', ..] => "looks like a PDF".into(),
-        [b'P', b'K', 3, 4, ..] => "looks like a ZIP archive".into(),
-        [0x1f, 0x8b, ..] => "looks like a gzip file".into(),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => "looks like a zstd file".into(),
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => "looks like an xz file".into(),
-        [b'B', b'Z', b'h', ..] => "looks like a bzip2 file".into(),
-        _ => {
+        Some(what) => format!("looks like {}", what.split(':').next().unwrap_or(what)),
+        None => {
             let head = data.iter().take(4).map(|byte| format!(" {byte:02x}"));
             format!("begins with the bytes{}", head.collect::<String>())
         }
@@ -172,18 +173,22 @@ fn describe(path: &Path, bytes: SharedBytes) -> Result<ObjectFile, Error> {
     let mut symbols = file
         .symbols()
         .chain(file.dynamic_symbols())
-        .take(MOST_SYMBOLS);
+        .take(MAX_SYMBOLS);
     let has_packed_symbols = packed_symbols(&file).is_some();
+    let code = functions::code(&file);
+    // In an object file (`.o`) the addresses of all sections begin at 0. What `dwz` makes is of that kind, and has no code.
+    let is_linked = file.kind() != object::ObjectKind::Relocatable || code.is_empty();
     Ok(ObjectFile {
         path: path.to_owned(),
         format,
         arch: arch_name(&file),
         id: id.unwrap_or_default(),
         base,
-        code: functions::code(&file),
-        has_dwarf: functions::has_dwarf(&file),
+        code: if is_linked { code } else { Vec::new() },
+        has_dwarf: is_linked && functions::has_dwarf(&file),
         unpacked,
-        has_symbols: has_packed_symbols || symbols.any(|symbol| symbol.is_definition()),
+        has_symbols: is_linked
+            && (has_packed_symbols || symbols.any(|symbol| symbol.is_definition())),
         has_packed_symbols,
         debuglink: debuglink.map(|(name, crc)| (text(name), crc)),
         altlink: altlink.map(|(name, id)| (text(name), id.to_vec())),
@@ -192,8 +197,8 @@ fn describe(path: &Path, bytes: SharedBytes) -> Result<ObjectFile, Error> {
 }
 
 /// Most bytes that so many may unpack to.
-pub(super) fn most_unpacked(packed: u64) -> u64 {
-    packed.saturating_mul(MOST_UNPACKED).saturating_add(1 << 20)
+fn most_unpacked(packed: u64) -> u64 {
+    packed.saturating_mul(MAX_RATIO).saturating_add(1 << 20)
 }
 
 /// Refuses sections that claim to unpack to far more than debug information ever does: unpacking
@@ -221,7 +226,7 @@ fn check_compressed(path: &Path, file: &object::File<'_>, len: usize) -> Result<
         };
         return Err(Error::bad_file(
             path,
-            format_args!("{what}: more than {MOST_UNPACKED} times as much is taken for damage"),
+            format_args!("{what}: more than {MAX_RATIO} times as much is taken for damage"),
         ));
     }
     Ok(together)
@@ -272,9 +277,6 @@ impl ObjectFile {
         let Some(file) = self.parse() else {
             return Vec::new();
         };
-        if file.kind() == object::ObjectKind::Relocatable {
-            return Vec::new();
-        }
         let is_code = |start: u64| self.code.iter().any(|&(known, _)| known == start);
         let sections = file.sections().filter(|section| is_code(section.address()));
         let section = |section: object::Section<'_, '_>| {
@@ -289,15 +291,26 @@ impl ObjectFile {
         sections.filter_map(section).collect()
     }
 
-    /// Returns the symbols that a stripped ELF file has packed in it, as they are packed.
-    pub(crate) fn packed_symbols(&self) -> Option<&[u8]> {
-        packed_symbols(&self.parse()?)
-    }
-
-    /// Returns true for an object file (`.o`), which is not linked.
-    pub(crate) fn is_unlinked(&self) -> bool {
-        let kind = self.parse().map(|file| file.kind());
-        kind == Some(object::ObjectKind::Relocatable)
+    /// Unpacks the symbols that a stripped ELF file has packed in it: an object at the same addresses. `None` if they are
+    /// damaged, or take more than `most` bytes.
+    pub(crate) fn packed_symbols(&self, most: u64) -> Option<ObjectFile> {
+        let packed = packed_symbols(&self.parse()?)?;
+        let most = most_unpacked(packed.len() as u64).min(most).min(MAX_PACKED);
+        let mut bytes = Vec::new();
+        let reader = XzReader::new_mem_limit(packed, false, MAX_XZ_KIB);
+        let mut reader = reader.take(most.saturating_add(1));
+        reader.read_to_end(&mut bytes).ok()?;
+        if bytes.len() as u64 > most {
+            return None;
+        }
+        let all = open_bytes(&self.path, SharedBytes::from(bytes)).ok()?;
+        let own = all.into_iter().find(|own| !own.is_mach_o())?;
+        Some(ObjectFile {
+            id: self.id.clone(),
+            base: self.base,
+            code: self.code.clone(),
+            ..own
+        })
     }
 
     pub(crate) fn is_mach_o(&self) -> bool {
@@ -324,9 +337,6 @@ impl ObjectFile {
         let file = self.parse()?;
         let section = file.section_by_name(name)?;
         let data = section.uncompressed_data().ok()?;
-        if file.kind() == object::ObjectKind::Relocatable && !self.is_mach_o() {
-            return Some(relocated(&file, &section, data.into_owned()).into());
-        }
         match data {
             std::borrow::Cow::Borrowed(data) => self.part_of(data),
             std::borrow::Cow::Owned(data) => Some(data.into()),
@@ -338,46 +348,4 @@ impl ObjectFile {
         let start = (data.as_ptr() as usize).checked_sub(self.bytes.as_ptr() as usize)?;
         self.bytes.part(start..start.checked_add(data.len())?)
     }
-}
-
-/// A section of an object file that was not linked, with the values that it wants put in; sections lie at
-/// their link-time addresses.
-fn relocated(file: &object::File<'_>, section: &object::Section<'_, '_>, data: Vec<u8>) -> Vec<u8> {
-    let mut data = data;
-    for (offset, relocation) in section.relocations() {
-        if relocation.kind() != object::RelocationKind::Absolute {
-            continue;
-        }
-        let target = match relocation.target() {
-            object::RelocationTarget::Symbol(index) => {
-                let symbol = file.symbol_by_index(index);
-                symbol.map_or(0, |symbol| symbol.address())
-            }
-            object::RelocationTarget::Section(index) => {
-                let section = file.section_by_index(index);
-                section.map_or(0, |section| section.address())
-            }
-            _ => continue,
-        };
-        let width = usize::from(relocation.size()) / 8;
-        let start = usize::try_from(offset).ok();
-        let place = start.and_then(|start| data.get_mut(start..start.checked_add(width)?));
-        let Some(place) = place.filter(|place| place.len() <= 8) else {
-            continue;
-        };
-        let mut value = target.wrapping_add(relocation.addend() as u64);
-        if !file.is_little_endian() {
-            place.reverse();
-        }
-        if relocation.has_implicit_addend() {
-            let mut bytes = [0; 8];
-            bytes[..width].copy_from_slice(place);
-            value = value.wrapping_add(u64::from_le_bytes(bytes));
-        }
-        place.copy_from_slice(&value.to_le_bytes()[..width]);
-        if !file.is_little_endian() {
-            place.reverse();
-        }
-    }
-    data
 }

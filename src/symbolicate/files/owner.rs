@@ -7,7 +7,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 pub(crate) use crate::platform::ownership::make_folder;
-use crate::platform::ownership::{self, FileStat, Others};
+use crate::platform::ownership::{self, FileStat, OtherWriters, open_above};
+use crate::symbolicate::Error;
 
 /// Returns true for a regular file of this user with one name.
 pub(crate) fn is_own(meta: &Metadata) -> bool {
@@ -55,19 +56,19 @@ pub(crate) fn is_strangers(meta: &Metadata) -> bool {
 
 /// Fails for a folder that others may write in, or whose path another's link leads to; names the command that fixes it.
 pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
-    let Some(others) = ownership::others(path, &FileStat::from(&fs::metadata(path)?))? else {
+    let Some(kind) = ownership::other_writers(path, &FileStat::from(&fs::metadata(path)?))? else {
         return Ok(());
     };
-    let what = match others {
-        Others::Own => "belongs to another user",
-        Others::Link => "is another user's link",
-        Others::Above => "lies below a folder in which others may rename it",
-        Others::Write => "may be written by others",
+    let what = match kind {
+        OtherWriters::Own => "belongs to another user",
+        OtherWriters::Link => "is another user's link",
+        OtherWriters::Above => "lies below a folder in which others may rename it",
+        OtherWriters::Write => "may be written by others",
     };
     let text = format!(
         "{} {what} ({} fixes that)",
         path.display(),
-        others.repair(path)
+        kind.repair(path)
     );
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
@@ -101,4 +102,42 @@ pub(crate) fn descriptor(path: &Path) -> Option<u32> {
         .strip_prefix("/dev/fd/")
         .or_else(|| path.strip_prefix("/proc/self/fd/"))?;
     number.parse().ok()
+}
+
+/// Opens the program or library at the path that a report names, unless another user could have put it there. Follows no link
+/// and waits for nothing. `None` if no file is there.
+///
+/// # Errors
+/// The reason why it is not read.
+pub(crate) fn open_named(path: &Path) -> Option<Result<File, Error>> {
+    let is_named = path.is_absolute();
+    let named = fs::symlink_metadata(path).ok().filter(|_| is_named)?;
+    Some(open_checked(path, &named).map_err(|error| Error::io(path, error)))
+}
+
+fn open_checked(path: &Path, named: &Metadata) -> io::Result<File> {
+    const STICKY: u32 = 0o1000;
+    // To open a device may do something by itself.
+    check(named)?;
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    check(&file.metadata()?)?;
+    let folder = path.parent().unwrap_or(path);
+    let meta = fs::metadata(folder)?;
+    // In a sticky folder only the owner of a file, or of the folder, may replace the file.
+    if meta.mode() & STICKY == 0 {
+        check_folder(folder)?;
+    } else if is_strangers(&meta) || open_above(path).is_some() {
+        return Err(io::Error::other("others may put files into its folder"));
+    }
+    Ok(file)
+}
+
+fn check(meta: &Metadata) -> io::Result<()> {
+    match () {
+        () if !meta.is_file() => Err(io::Error::other("it is a link, or no regular file")),
+        () if is_strangers(meta) => Err(io::Error::other("it belongs to another user")),
+        () if meta.mode() & 0o022 != 0 => Err(io::Error::other("others may write in it")),
+        () => Ok(()),
+    }
 }

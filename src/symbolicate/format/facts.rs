@@ -97,9 +97,9 @@ impl Moment {
     }
 
     /// When it was over, by the monotonic clock; `last` if it is not.
-    pub fn over(&self, last: u64) -> u64 {
-        let over = |lasted| self.start.saturating_add(lasted);
-        self.lasted.map_or(last.max(self.start), over)
+    pub fn end(&self, last: u64) -> u64 {
+        let end = |lasted| self.start.saturating_add(lasted);
+        self.lasted.map_or(last.max(self.start), end)
     }
 }
 
@@ -117,7 +117,7 @@ pub(super) fn app_state(report: &Report) -> AppState {
         return AppState::default();
     };
     let moment = |start: u64, what: &str, lasted| Moment {
-        when: when(report, start),
+        when: time_in_words(report, start),
         start,
         what: what.to_owned(),
         lasted,
@@ -145,17 +145,15 @@ pub(super) fn recorder(report: &Report) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if let Some(capture) = &report.capture {
         let time = |time: Option<_>| time.map(nanos).map(duration);
+        // The pictures count those that there are.
+        let samples = capture.samples.filter(|_| report.samples.is_empty());
         let parts = [
             time(capture.stopped).map(|time| format!("thread stopped for {time}")),
             time(capture.unwind).map(|time| format!("unwinding {time}")),
             capture
                 .bytes
                 .map(|size| format!("{} of stacks copied", bytes(size))),
-            // The pictures count those that there are.
-            capture
-                .samples
-                .filter(|_| report.samples.is_empty())
-                .map(|number| count(number, "sample")),
+            samples.map(|number| count(number, "sample")),
             capture
                 .unanswered
                 .map(|number| format!("{} did not answer", count(number, "thread"))),
@@ -186,10 +184,11 @@ pub(super) fn value_text(value: &Value) -> String {
 }
 
 /// What a thread is and was at: `main thread`, `blocked`, `in futex`.
-pub(super) fn about(thread: &Thread) -> impl Iterator<Item = String> {
-    let main = thread.main.then(|| "main thread".to_owned());
+pub(super) fn describe_thread(thread: &Thread) -> impl Iterator<Item = String> {
+    let words = [thread.main.then_some("main thread"), thread.state_word()];
     let syscall = thread.syscall.as_ref().map(|call| format!("in {call}"));
-    [main, thread.state.clone(), syscall].into_iter().flatten()
+    let words = words.into_iter().flatten().map(str::to_owned);
+    words.chain(syscall)
 }
 
 /// Returns true if a thread crashed; that of a stall, which recorders mark in the same way, did not.
@@ -206,7 +205,7 @@ pub(super) fn number(thread: &Thread, index: usize) -> String {
 }
 
 /// A moment of the monotonic clock, in words, from when the report was begun.
-fn when(report: &Report, at: u64) -> String {
+fn time_in_words(report: &Report, at: u64) -> String {
     let clock = nanos(report.head.clock);
     if at <= clock {
         format!("{} before", duration(clock - at))
@@ -256,7 +255,7 @@ pub(super) fn lasted(report: &Report) -> Option<String> {
 }
 
 /// The words of an event that are known, each with its label; `thread` is that of a panic's thread, `name` of others.
-pub(super) fn words<'a>(
+pub(super) fn event_facts<'a>(
     report: &'a Report,
     event: &'a Event,
     thread: &'static str,

@@ -40,7 +40,7 @@ impl FileNames {
     }
 
     /// The part of a path that people see.
-    pub fn shown<'a>(&self, file: &'a str) -> &'a str {
+    pub fn visible_part<'a>(&self, file: &'a str) -> &'a str {
         let name = image_file_name(file);
         self.0.get(name).map_or(name, |parts| ending(file, *parts))
     }
@@ -66,10 +66,10 @@ mod tests {
             "/a/till/src/main.rs",
         ];
         let names = FileNames::told_apart(files.into_iter());
-        let shown = files.map(|file| names.shown(file));
+        let shown = files.map(|file| names.visible_part(file));
         assert_eq!(shown, ["till/src/mod.rs", "shop/src/mod.rs", "main.rs"]);
         let names = FileNames::told_apart(["x.rs", "a/x.rs", "C:\\b\\x.rs"].into_iter());
-        assert_eq!(names.shown("C:\\b\\x.rs"), "b\\x.rs");
-        assert_eq!(names.shown("x.rs"), "x.rs");
+        assert_eq!(names.visible_part("C:\\b\\x.rs"), "b\\x.rs");
+        assert_eq!(names.visible_part("x.rs"), "x.rs");
     }
 }

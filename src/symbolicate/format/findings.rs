@@ -47,7 +47,7 @@ impl Findings {
             ("blame", json!(self.blame)),
             ("group", json!(key_text(member.key))),
             ("group_recipe", json!(RECIPE)),
-            ("stack", json!(member.stack)),
+            ("stack", stack_json(member)),
             ("thread", json!(self.thread)),
             ("ended", json!(member.ended)),
             ("ending", json!(member.ending)),
@@ -56,6 +56,11 @@ impl Findings {
         ];
         object.extend(facts.map(|(key, value)| (key.to_owned(), value)));
     }
+}
+
+/// The names of a normalised stack.
+pub(super) fn stack_json(member: &Member) -> Json {
+    member.stack.iter().map(|name| &**name).collect()
 }
 
 /// The titles of groups in one list: no two are equal. Groups whose titles are equal have the innermost caller that not all of
@@ -103,7 +108,7 @@ pub(super) fn blame_text(of: &Symbolicated, found: &Blamed<'_>) -> String {
 }
 
 /// Most images of the system that are named.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// Lines about missing debug files: one for each, and one for all images of the operating system that
 /// have not even symbols.
@@ -112,10 +117,10 @@ pub(crate) fn missing_lines<'a>(missing: impl IntoIterator<Item = &'a MissingFil
     let mut lines: Vec<String> = others.into_iter().map(missing_text).collect();
     let system: Vec<_> = system.into_iter().filter(|of| !of.symbols).collect();
     if let Some(first) = system.first() {
-        let names = system.iter().take(NAMED);
+        let names = system.iter().take(MAX_NAMED);
         let names: Vec<&str> = names.map(|of| image_file_name(&of.name)).collect();
         let mut text = format!("system: {}", names.join(", "));
-        if let Some(more @ 1..) = system.len().checked_sub(NAMED) {
+        if let Some(more @ 1..) = system.len().checked_sub(MAX_NAMED) {
             let _ = write!(text, " and {more} more");
         }
         if first.name.starts_with("/System/") || first.name.ends_with(".dylib") {

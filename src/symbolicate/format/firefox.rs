@@ -152,7 +152,7 @@ impl Parts for Firefox {
 impl Firefox {
     /// Returns the index of the library in the shared table; adds it if it is new.
     fn lib(&mut self, [name, path, id, arch]: &[String; 4]) -> usize {
-        let (index, is_new) = self.lib_indices.of((path.clone(), id.clone()));
+        let (index, is_new) = self.lib_indices.index_of((path.clone(), id.clone()));
         if is_new {
             // A breakpad id: the UUID and an age, which Mach-O and ELF don't have.
             self.libs.push(json!({
@@ -189,9 +189,9 @@ fn markers(report: &Report) -> (Vec<Marker>, u64) {
     });
     let confirmed = nanos(report.head.clock);
     // One that is not over ends with the profile.
-    let over = |mark: &Moment| Some(at(mark.over(confirmed)));
+    let end_of = |mark: &Moment| Some(at(mark.end(confirmed)));
     let marks = app.marks.iter();
-    let marks = marks.map(|mark| (mark.what.clone(), mark.text(), at(mark.start), over(mark)));
+    let marks = marks.map(|mark| (mark.what.clone(), mark.text(), at(mark.start), end_of(mark)));
     let crumbs = app.breadcrumbs.iter();
     let crumbs = crumbs.map(|crumb| {
         (
@@ -296,7 +296,7 @@ impl Tables<'_> {
             depth = if last == Some(physical) { depth + 1 } else { 0 };
             last = Some(physical);
             let frame = self.frame(&function, frame, physical, depth);
-            index = self.stacks.of([index, frame]);
+            index = self.stacks.intern([index, frame]);
         }
         index
     }
@@ -315,13 +315,13 @@ impl Tables<'_> {
         let file = file.map(|file| self.string(file));
         let resource = image.map_or(json!(-1), |image| {
             let name = self.string(image_file_name(&image.name));
-            self.resources.of([json!(physical.image), name])
+            self.resources.intern([json!(physical.image), name])
         });
-        let func = self.funcs.of([name, resource, json!(file)]);
+        let func = self.funcs.intern([name, resource, json!(file)]);
         // Addresses are 32 bits wide in the format.
         let address = image.map(|image| physical.pc.wrapping_sub(image.base));
         let address = address.and_then(|address| u32::try_from(address).ok());
-        self.frames.of([
+        self.frames.intern([
             address.map_or(json!(-1), |address| json!(address)),
             json!(depth),
             json!(u8::from(is_own(self.of, physical, frame))),
@@ -331,7 +331,7 @@ impl Tables<'_> {
     }
 
     fn string(&mut self, text: &str) -> Value {
-        self.strings.of([json!(text)])
+        self.strings.intern([json!(text)])
     }
 }
 
@@ -348,8 +348,8 @@ struct Table<const N: usize> {
 
 impl<const N: usize> Table<N> {
     /// Returns the index of a row; adds it if it is new.
-    fn of(&mut self, row: [Value; N]) -> Value {
-        let (index, is_new) = self.indices.of(row.clone());
+    fn intern(&mut self, row: [Value; N]) -> Value {
+        let (index, is_new) = self.indices.index_of(row.clone());
         if is_new {
             self.rows.push(row);
         }

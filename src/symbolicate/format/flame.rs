@@ -23,7 +23,7 @@ pub(super) enum BoxKind {
 
 impl BoxKind {
     /// Its class in a style sheet, and its words in a legend.
-    pub fn words(self) -> (&'static str, &'static str) {
+    pub fn class_and_label(self) -> (&'static str, &'static str) {
         match self {
             BoxKind::App => ("own", "the app"),
             BoxKind::Library => ("lib", "libraries"),
@@ -131,7 +131,7 @@ impl FlameNode {
 
     /// The class of its box.
     pub fn class(&self) -> &'static str {
-        self.kind.map_or("sys", |kind| kind.words().0)
+        self.kind.map_or("sys", |kind| kind.class_and_label().0)
     }
 
     /// Its share of `total`.

@@ -17,11 +17,11 @@ use crate::symbolicate::frame::Symbolicated;
 use crate::symbolicate::group::{Group, Groups, Member, NANOS_OF_A_DAY, UNKNOWN, key_text};
 
 /// Most reports that are listed.
-const LISTED: usize = 1000;
+const MAX_LISTED: usize = 1000;
 
 /// The reports of a group, which a list of all groups has no room for.
 #[derive(Debug, Default)]
-pub(super) struct Chosen {
+pub(super) struct ChosenGroups {
     /// The digits with which its key begins.
     digits: String,
     /// The key; `None` before the first report.
@@ -31,11 +31,11 @@ pub(super) struct Chosen {
     days: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
-impl Chosen {
-    pub fn new(digits: String) -> Chosen {
-        Chosen {
+impl ChosenGroups {
+    pub fn new(digits: String) -> ChosenGroups {
+        ChosenGroups {
             digits: digits.to_ascii_lowercase(),
-            ..Chosen::default()
+            ..ChosenGroups::default()
         }
     }
 
@@ -58,7 +58,7 @@ impl Chosen {
             .or_default()
             .entry(version)
             .or_default() += 1;
-        if self.reports.len() < LISTED {
+        if self.reports.len() < MAX_LISTED {
             self.reports.push(member.clone());
         }
         true
@@ -118,7 +118,7 @@ impl Chosen {
 #[derive(Debug)]
 pub struct History {
     top: Top,
-    chosen: Chosen,
+    chosen: ChosenGroups,
     /// The report that lasted longest, or the first one.
     example: Option<(Member, Box<Symbolicated>)>,
 }
@@ -128,7 +128,7 @@ impl History {
     pub fn new(digits: String, layout: TopLayout, style: Style) -> History {
         History {
             top: Top::new(1, layout, style),
-            chosen: Chosen::new(digits),
+            chosen: ChosenGroups::new(digits),
             example: None,
         }
     }

@@ -143,20 +143,19 @@ pub(super) fn report_json<'a>(
     style: &'a Style,
 ) -> ReportJson<'a> {
     let report = &symbolicated.report;
-    let mut top = Map::new();
-    top.insert("report".to_owned(), json!(origin));
+    let mut top = Map::from_iter([("report".to_owned(), json!(origin))]);
     // Frames are in the table: one holds the place of all.
-    let mut bare = report.clone();
-    for thread in &mut bare.threads {
+    let mut without_stacks = report.clone();
+    for thread in &mut without_stacks.threads {
         thread.frames.truncate(1);
         thread.tasks.truncate(1);
     }
-    for sample in &mut bare.samples {
+    for sample in &mut without_stacks.samples {
         sample.frames.truncate(1);
         sample.tasks.truncate(1);
     }
     // Never an error: all keys are texts.
-    if let Ok(JsonValue::Object(all)) = serde_json::to_value(bare) {
+    if let Ok(JsonValue::Object(all)) = serde_json::to_value(without_stacks) {
         top.extend(all);
     }
     // Words that this version does not know stand in their place.
@@ -173,14 +172,16 @@ pub(super) fn report_json<'a>(
     let threads = report.threads.iter().zip(&symbolicated.threads);
     for (object, (thread, stack)) in objects(&mut top, "threads").zip(threads) {
         object.insert("end".to_owned(), json!(thread.end_word()));
-        table.refer(object, stack);
+        object.insert("state".to_owned(), json!(thread.state_word()));
+        table.add_frame_indices(object, stack);
     }
     let samples = report.samples.iter().zip(&symbolicated.samples);
     for (object, (sample, stack)) in objects(&mut top, "samples").zip(samples) {
         object.insert("end".to_owned(), json!(sample.end_word()));
+        object.insert("state".to_owned(), json!(sample.state_word()));
         // The stack is all of it here.
         object.shift_remove("keep");
-        table.refer(object, stack);
+        table.add_frame_indices(object, stack);
     }
     let missing = symbolicated.missing.iter().map(|missing| {
         json!({
@@ -225,7 +226,7 @@ impl serde::Serialize for FrameTable<'_> {
 
 impl<'a> FrameTable<'a> {
     /// Puts a stack, as indices of frames with names, in the place of its addresses.
-    fn refer(&mut self, object: &mut Map<String, JsonValue>, stack: &'a Stack) {
+    fn add_frame_indices(&mut self, object: &mut Map<String, JsonValue>, stack: &'a Stack) {
         let indices = stack.frames.iter().map(|frame| json!(self.index(frame)));
         object.insert("frames".to_owned(), indices.collect());
         let tasks = stack.tasks.iter().map(|tasks| {
@@ -239,7 +240,7 @@ impl<'a> FrameTable<'a> {
     }
 
     fn index(&mut self, physical: &'a PhysicalFrame) -> usize {
-        let (index, is_new) = self.indices.of(physical);
+        let (index, is_new) = self.indices.index_of(physical);
         self.frames.extend(is_new.then_some(physical));
         index
     }

@@ -54,7 +54,7 @@ fn event(style: &Style, origin: &str, of: &Symbolicated) -> Value {
         let is_about = found.thread == Some(index);
         let mut value = json!({
             "id": thread.id, "name": thread.name, "main": thread.main, "crashed": thread.crashed,
-            "current": is_about, "state": thread.state,
+            "current": is_about, "state": thread.state_word(),
         });
         // The exception has the stack already.
         if !is_about || !has_stack {

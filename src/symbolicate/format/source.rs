@@ -4,20 +4,21 @@ use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use crate::symbolicate::files::bytes::SharedBytes;
 use crate::symbolicate::files::owner::{Identity, identity};
 use crate::symbolicate::lock;
+use crate::symbolicate::memo::Memo;
 
 /// Larger files are no source code that anyone wrote.
-const BYTES: u64 = 8 << 20;
+const MAX_BYTES: u64 = 8 << 20;
 /// Files held at a time.
-const FILES: usize = 64;
+const MAX_FILES: usize = 64;
 /// Parts of the longest ending of a path that is looked for.
-const PARTS: usize = 64;
+const MAX_PARTS: usize = 64;
 /// Longer lines are cut.
-const COLUMNS: usize = 300;
+const MAX_COLUMNS: usize = 300;
 
 /// Folders of source code.
 ///
@@ -30,7 +31,7 @@ const COLUMNS: usize = 300;
 pub struct Sources {
     /// Their real paths, in order.
     roots: Vec<PathBuf>,
-    files: Mutex<FxHashMap<String, Option<Arc<SourceFile>>>>,
+    files: Mutex<Memo<String, Option<Arc<SourceFile>>, MAX_FILES>>,
     read: Mutex<FxHashSet<Identity>>,
     /// Files that end before a line that was asked for.
     short: Mutex<BTreeSet<PathBuf>>,
@@ -72,7 +73,7 @@ impl Sources {
         let first = line.saturating_sub(around);
         let count = (line - first).saturating_add(around).saturating_add(1);
         let lines = text.lines().skip(first as usize).take(count as usize);
-        let lines = lines.map(|line| line.chars().take(COLUMNS).collect::<String>());
+        let lines = lines.map(|line| line.chars().take(MAX_COLUMNS).collect::<String>());
         let lines: Vec<String> = lines.map(|line| line.replace('\t', "    ")).collect();
         let has_line = lines.len() > (line - first) as usize;
         if !has_line {
@@ -90,19 +91,12 @@ impl Sources {
     }
 
     fn file(&self, file: &str) -> Option<Arc<SourceFile>> {
-        let mut files = lock(&self.files);
-        if let Some(known) = files.get(file) {
-            return known.clone();
-        }
-        if files.len() >= FILES {
-            files.clear();
-        }
-        let path = self.find(file);
-        let identity = path.as_deref().and_then(identity);
-        lock(&self.read).extend(identity);
-        let read = path.and_then(read);
-        files.insert(file.to_owned(), read.clone());
-        read
+        lock(&self.files).get_or_find(&file.to_owned(), || {
+            let path = self.find(file);
+            let identity = path.as_deref().and_then(identity);
+            lock(&self.read).extend(identity);
+            path.and_then(read)
+        })
     }
 
     /// The files that were read.
@@ -121,15 +115,15 @@ impl Sources {
                 _ => {}
             }
         }
-        (parts.len().saturating_sub(PARTS)..parts.len()).find_map(|from| {
+        (parts.len().saturating_sub(MAX_PARTS)..parts.len()).find_map(|from| {
             let ending: PathBuf = parts[from..].iter().collect();
-            self.roots.iter().find_map(|root| within(root, &ending))
+            self.roots.iter().find_map(|root| real_path(root, &ending))
         })
     }
 }
 
 /// The real path of the file `ending` below `root`; `None` if it lies elsewhere or is hidden, by either path.
-fn within(root: &Path, ending: &Path) -> Option<PathBuf> {
+fn real_path(root: &Path, ending: &Path) -> Option<PathBuf> {
     (!is_hidden(ending)).then_some(())?;
     let path = root.join(ending).canonicalize().ok()?;
     let below = path.strip_prefix(root).ok()?;
@@ -144,7 +138,7 @@ fn is_hidden(path: &Path) -> bool {
 }
 
 fn read(path: PathBuf) -> Option<Arc<SourceFile>> {
-    let bytes = SharedBytes::read(&path, BYTES).ok()?;
+    let bytes = SharedBytes::read(&path, MAX_BYTES).ok()?;
     Some(Arc::new(SourceFile {
         text: String::from_utf8_lossy(&bytes).into_owned(),
         path,

@@ -8,11 +8,11 @@ use rustc_hash::FxHashMap;
 use super::Style;
 use crate::report::time::nanos;
 use crate::report::{AsyncEnd, EventKind, Thread};
-use crate::symbolicate::blame::{Blamed, Owner, each, each_of, owner};
+use crate::symbolicate::blame::{Blamed, Owner, all_frames, frames_of, owner};
 use crate::symbolicate::frame::{
     Awaiting, PhysicalFrame, SourceFrame, Stack, Symbolicated, image_file_name,
 };
-use crate::symbolicate::group::{path, thread_in_question};
+use crate::symbolicate::group::{key_names, thread_in_question};
 use crate::symbolicate::names::without_clones;
 
 /// Gives each key of a table an index, in order of arrival.
@@ -21,7 +21,7 @@ pub(super) struct Indices<K>(FxHashMap<K, usize>);
 
 impl<K: Eq + Hash> Indices<K> {
     /// The index of `key`, and true if it is new.
-    pub fn of(&mut self, key: K) -> (usize, bool) {
+    pub fn index_of(&mut self, key: K) -> (usize, bool) {
         let next = self.0.len();
         let index = *self.0.entry(key).or_insert(next);
         (index, index == next)
@@ -86,7 +86,7 @@ pub(super) fn end_of_samples(of: &Symbolicated) -> u64 {
 }
 
 /// Fewest equal frames after the first one that are folded.
-const REPEATED: usize = 4;
+const MIN_REPEATED: usize = 4;
 
 /// A source frame of a stack, and the gaps, repetitions and callers around it.
 pub(super) struct StackRow<'a> {
@@ -107,7 +107,7 @@ pub(super) fn rows(stack: &Stack) -> (Vec<StackRow<'_>>, Option<u64>) {
         let gap = stack.omitted.filter(|gap| gap.at == index as u64);
         let mut missing = gap.map(|gap| gap.count);
         let again = repeated(stack, index);
-        for blamed in each_of(physical) {
+        for blamed in frames_of(physical) {
             rows.push(StackRow {
                 number: rows.len(),
                 blamed,
@@ -162,11 +162,11 @@ fn repeated(stack: &Stack, index: usize) -> usize {
     let end = stack.frames.len().min(gap.unwrap_or(usize::MAX));
     let rest = stack.frames[index + 1..end].iter();
     let count = rest.take_while(|other| is_same(other)).count();
-    if count < REPEATED { 0 } else { count }
+    if count < MIN_REPEATED { 0 } else { count }
 }
 
 /// The function in which a thread waits for work; `None` for one whose innermost frame is another.
-pub(super) fn paused(stack: &Stack) -> Option<&str> {
+pub(super) fn wait_call(stack: &Stack) -> Option<&str> {
     #[rustfmt::skip]
     const WAITS: [&str; 22] = [
         "mach_msg_trap", "mach_msg2_trap", "mach_msg", "semaphore_wait_trap", "semaphore_timedwait_trap", "kevent",
@@ -174,11 +174,11 @@ pub(super) fn paused(stack: &Stack) -> Option<&str> {
         "epoll_wait", "epoll_pwait", "futex", "futex_abstimed_wait_common", "futex_abstimed_wait_common64",
         "pthread_cond_wait", "pthread_cond_timedwait", "clock_nanosleep",
     ];
-    let name = each_of(stack.frames.first()?).find_map(|f| f.frame?.function.as_deref())?;
-    let bare = without_clones(name).split('@').next().unwrap_or(name);
-    let bare = bare.trim_start_matches('_').trim_start_matches("GI_");
-    let bare = bare.trim_start_matches('_');
-    WAITS.contains(&bare).then_some(name)
+    let name = frames_of(stack.frames.first()?).find_map(|f| f.frame?.function.as_deref())?;
+    let base_name = without_clones(name).split('@').next().unwrap_or(name);
+    let base_name = base_name.trim_start_matches('_').trim_start_matches("GI_");
+    let base_name = base_name.trim_start_matches('_');
+    WAITS.contains(&base_name).then_some(name)
 }
 
 /// Every source frame of a stack, outermost first, with its name. Async callers are between the function that they await
@@ -188,7 +188,7 @@ pub(super) fn outermost<'a>(
     stack: &'a Stack,
     style: &'a Style,
 ) -> impl Iterator<Item = (String, Option<&'a SourceFrame>, &'a PhysicalFrame)> {
-    let frames: Vec<Blamed<'a>> = stack.joined().flat_map(each_of).collect();
+    let frames: Vec<Blamed<'a>> = stack.with_async_callers().flat_map(frames_of).collect();
     frames
         .into_iter()
         .rev()
@@ -222,7 +222,7 @@ pub(super) fn heaviest(of: &Symbolicated) -> Option<(usize, u64, u64)> {
     }
     let mut paths: FxHashMap<_, (u64, (u64, Reverse<usize>))> = FxHashMap::default();
     for (index, weight) in weights.into_values() {
-        let (sum, most) = paths.entry(path(of, &of.samples[index])).or_default();
+        let (sum, most) = paths.entry(key_names(of, &of.samples[index])).or_default();
         *sum = sum.saturating_add(weight);
         *most = (weight, Reverse(index)).max(*most);
     }
@@ -255,12 +255,12 @@ pub(super) fn in_order(of: &Symbolicated) -> Vec<(usize, Standing)> {
 
 fn standing(of: &Symbolicated, thread: &Thread, stack: &Stack) -> Standing {
     let name = thread.name.as_deref().unwrap_or("");
-    let has = |wanted: Owner| each(stack).any(|f| owner(of, f.physical, f.frame) == wanted);
+    let has = |wanted: Owner| all_frames(stack).any(|f| owner(of, f.physical, f.frame) == wanted);
     match () {
         () if name.starts_with("wedjat") => Standing::Recorder,
         () if has(Owner::App) => Standing::InTheApp,
         () if has(Owner::Recorder) => Standing::Recorder,
-        () if paused(stack).is_some() => Standing::Idle,
+        () if wait_call(stack).is_some() => Standing::Idle,
         () => Standing::Other,
     }
 }

@@ -10,16 +10,16 @@ use anstyle::Style as Paint;
 use serde_json::{Map, json};
 
 use super::facts::{copies_lines, count, date_time, duration};
-use super::findings::titles;
+use super::findings::{stack_json, titles};
 use super::{Parts, PlainJson, Style, plain};
 use crate::report::time::nanos;
 use crate::symbolicate::frame::Symbolicated;
 use crate::symbolicate::group::{
-    DAYS, Group, Groups, KEY, Launches, Member, NANOS_OF_A_DAY, OTHERS, RECIPE, UNKNOWN, key_text,
+    DAYS, FURTHER, Group, Groups, KEY, Launches, Member, NANOS_OF_A_DAY, RECIPE, UNKNOWN, key_text,
 };
 
 /// Versions and devices that are shown.
-const KINDS: usize = 6;
+const MAX_KINDS: usize = 6;
 
 /// The layout in which groups are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Top {
             n,
             layout,
             style,
-            groups: Groups::new(),
+            groups: Groups::default(),
         }
     }
 }
@@ -76,8 +76,8 @@ impl Parts for Top {
             TopLayout::Text => self.text(&top, &titles, &versions, out)?,
             TopLayout::Json => {
                 let document = json!({
-                    "reports": self.groups.reports(), "again": self.groups.duplicates(), "others": self.groups.others(),
-                    "groups": self.groups.len(), "dropped": self.groups.dropped(),
+                    "reports": self.groups.reports(), "again": self.groups.duplicates(), "others": self.groups.reused_ids(),
+                    "groups": self.groups.count(), "dropped": self.groups.dropped(),
                     "top": objects().collect::<Vec<_>>(),
                 });
                 writeln!(PlainJson(&mut *out), "{document:#}")?;
@@ -124,9 +124,9 @@ impl Top {
     ) -> io::Result<()> {
         let reports = self.groups.reports();
         let all = count(reports, "report");
-        let groups = count(self.groups.len() as u64, "group");
+        let groups = count(self.groups.count() as u64, "group");
         writeln!(out, "{all} in {groups}; those that hurt users most:")?;
-        for line in copies_lines(self.groups.duplicates(), self.groups.others()) {
+        for line in copies_lines(self.groups.duplicates(), self.groups.reused_ids()) {
             writeln!(out, "{line}.")?;
         }
         let title = "     launches  ended by it  reports        time  what";
@@ -183,7 +183,7 @@ pub(super) fn facts(group: &Group, versions: &Versions<'_>) -> Vec<(String, Stri
         ("Class", counts("classes")),
         ("Reason", counts("reasons")),
         ("Ended", counts("endings")),
-        ("Seen", seen(group)),
+        ("Seen", days_seen(group)),
         ("Trend", trend.map_or(String::new(), |trend| trend.text())),
         ("Versions", counts("versions")),
         ("Devices", counts("devices")),
@@ -207,7 +207,7 @@ pub(super) type Versions<'a> = [(&'a str, &'a Launches)];
 pub(super) fn versions(groups: &Groups) -> Vec<(&str, &Launches)> {
     let versions = groups.versions.iter();
     let versions = versions.map(|(version, launches)| (version.as_str(), launches));
-    let known = versions.filter(|(version, _)| ![OTHERS, UNKNOWN].contains(version));
+    let known = versions.filter(|(version, _)| ![FURTHER, UNKNOWN].contains(version));
     let mut known: Vec<_> = known.collect();
     known.sort_by(|(a, _), (b, _)| by_numbers(b, a));
     known
@@ -226,7 +226,7 @@ pub(super) fn shares<'a>(group: &Group, versions: &Versions<'a>) -> Vec<Share<'a
 }
 
 /// Fewest launches of each side of a comparison.
-const COMPARED: u64 = 20;
+const MIN_LAUNCHES: u64 = 20;
 
 fn share((own, all): (u64, u64)) -> f64 {
     own as f64 / all as f64
@@ -267,7 +267,7 @@ impl<'a> Trend<'a> {
         let pooled = share((launches.0 + before.0, launches.1 + before.1));
         let sizes = 1.0 / launches.1 as f64 + 1.0 / before.1 as f64;
         let chance = 2.0 * (pooled * (1.0 - pooled) * sizes).sqrt() + sizes / 2.0;
-        let differs = launches.1.min(before.1) >= COMPARED && change.abs() > chance;
+        let differs = launches.1.min(before.1) >= MIN_LAUNCHES && change.abs() > chance;
         let is_less = word == "more" && change < 0.0;
         (split < end).then_some(Trend {
             first: shares[first].0,
@@ -325,7 +325,7 @@ pub(super) fn time_text(time: Duration, at_least: bool) -> String {
 }
 
 /// Days of the first and the last report; those of wrong clocks apart.
-pub(super) fn seen(group: &Group) -> String {
+pub(super) fn days_seen(group: &Group) -> String {
     let Some(usual) = usual_days(&group.days) else {
         return "at unknown times".to_owned();
     };
@@ -342,7 +342,7 @@ pub(super) fn seen(group: &Group) -> String {
 }
 
 /// Longest run of days without a report within a span.
-const GAP: u64 = 366;
+const MAX_GAP_DAYS: u64 = 366;
 
 /// Returns the span of days that has the most reports, and the later one of two equal spans. A span has no year
 /// without a report. Outside are reports of devices whose clocks were reset or are years ahead.
@@ -350,7 +350,7 @@ pub(super) fn usual_days(days: &BTreeMap<u64, u64>) -> Option<RangeInclusive<u64
     let mut spans: Vec<(RangeInclusive<u64>, u64)> = Vec::new();
     for (&day, &count) in days {
         match spans.last_mut() {
-            Some((span, reports)) if day - span.end() <= GAP => {
+            Some((span, reports)) if day - span.end() <= MAX_GAP_DAYS => {
                 *span = *span.start()..=day;
                 *reports = reports.saturating_add(count);
             }
@@ -392,8 +392,8 @@ pub(super) fn counted(counts: &BTreeMap<String, u64>) -> String {
         return String::new();
     }
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    let more = counts.len().saturating_sub(KINDS);
-    let parts = counts.iter().take(KINDS);
+    let more = counts.len().saturating_sub(MAX_KINDS);
+    let parts = counts.iter().take(MAX_KINDS);
     let parts = parts.map(|(what, count)| format!("{what} × {count}"));
     let more = (more > 0).then(|| format!("{more} more"));
     parts.chain(more).collect::<Vec<_>>().join(", ")
@@ -405,7 +405,7 @@ pub(super) fn group_json(group: &Group, versions: &Versions<'_>, title: &str) ->
     let mut object = json!({
         "group": key_text(group.key), "group_recipe": RECIPE, "type": group.example.kind.as_str(),
         "title": title, "place": group.example.place, "message": group.example.message,
-        "stack": group.example.stack, "count": group.count, "launches": group.launches(), "ended": group.ended,
+        "stack": stack_json(&group.example), "count": group.count, "launches": group.launches(), "ended": group.ended,
         "total": nanos(group.total), "worst": nanos(group.worst), "at_least": group.at_least,
         "first": group.first, "last": group.last, "days": days.collect::<Map<_, _>>(),
         "trend": Trend::of(group, versions), "shares": shares(group, versions),

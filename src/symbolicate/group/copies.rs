@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 use crate::report::Report;
 
 /// Most hashes that are kept, two or three of a report; then all are forgotten.
-const MOST: usize = 1 << 22;
+const MAX_HASHES: usize = 1 << 22;
 
 /// What copies of a report have in common, as hashes that nobody can foresee: of the id; of id and head (launch, time and
 /// process); of head and threads up to the crashed one, or the complement of the second where a report was cut before them.
@@ -19,9 +19,9 @@ pub(crate) type Identity = [u64; 3];
 pub(crate) struct SeenIds {
     known: FxHashSet<u64>,
     /// Count of the copies.
-    pub again: u64,
+    pub copies: u64,
     /// Count of the reports that have the id of an earlier one and are no copies of it.
-    pub others: u64,
+    pub reused_ids: u64,
 }
 
 impl SeenIds {
@@ -31,9 +31,9 @@ impl SeenIds {
             let is_known = |hash| self.known.contains(&hash);
             let is_cut_copy = threads == !head && is_known(head);
             let is_new = !is_known(threads) && !is_known(!head) && !is_cut_copy;
-            self.again += u64::from(!is_new);
-            self.others += u64::from(is_new && is_known(id));
-            if self.known.len() >= MOST {
+            self.copies += u64::from(!is_new);
+            self.reused_ids += u64::from(is_new && is_known(id));
+            if self.known.len() >= MAX_HASHES {
                 self.known.clear();
             }
             self.known.extend([id, head, threads]);
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(all.clone().filter(|one| seen.is_new(*one)).count(), 1000);
         assert_eq!(all.filter(|one| seen.is_new(*one)).count(), 0);
         assert!(seen.is_new(None) && seen.is_new(None));
-        assert_eq!((seen.again, seen.others), (1000, 0));
+        assert_eq!((seen.copies, seen.reused_ids), (1000, 0));
         assert_eq!(identity(&report(0, 7, &[1]), false), None);
     }
 
@@ -122,7 +122,7 @@ mod tests {
                 assert_eq!(seen.is_new(two[1]), !is_copy, "{other:?}");
                 // Copies of either count once.
                 assert!(!seen.is_new(two[0]) && !seen.is_new(two[1]));
-                assert_eq!(seen.others, u64::from(!is_copy));
+                assert_eq!(seen.reused_ids, u64::from(!is_copy));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The values of a report that count in its group, and the group's key.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::copies::{Identity, identity};
@@ -25,7 +26,7 @@ pub struct Member {
     /// The kind in a word; of [`EventKind::Other`] the word that the report has for it.
     pub(crate) word: String,
     /// The [`normalised`] stack, innermost first.
-    pub stack: Vec<String>,
+    pub stack: Box<[Arc<str>]>,
     /// The code by which the system ended the app, where there is one: `FRONTBOARD 0x8BADF00D`.
     pub(crate) ended_by: Option<String>,
     /// File and line of the innermost frame of the stack, or of the panic: `act.rs:12`.
@@ -64,7 +65,7 @@ impl Member {
         let event = report.event.as_ref();
         let kind = event.map_or(EventKind::Other, |event| event.kind);
         let stack = normalised(symbolicated);
-        let (duration, at_least) = lasted(report, kind);
+        let (duration, at_least) = duration_of(report, kind);
         let fatal = event.is_some_and(|event| event.fatal);
         let signal = event.and_then(|event| event.signal.as_ref());
         let ended_by = event.and_then(ended_by);
@@ -75,7 +76,7 @@ impl Member {
             _ if fatal => event.map_or("", |event| event.word()).to_owned(),
             _ => "went on".to_owned(),
         };
-        let place = stack.first().and_then(|name| place(symbolicated, name));
+        let place = stack.first().and_then(|name| place_of(symbolicated, name));
         let message = event.and_then(|event| message_of(event, shortened));
         // Panics at one place may be faults of many kinds.
         let panic = event.filter(|_| kind == EventKind::Panic);
@@ -90,7 +91,7 @@ impl Member {
         let mut labels: Vec<(Label, String)> = vec![
             label("versions", &head.app.version),
             label("devices", head.device.as_deref().unwrap_or("")),
-            label("systems", &system(&head.os)),
+            label("systems", &system_text(&head.os)),
             label("endings", &ending),
             label("classes", report.class_word().unwrap_or("")),
             label("reasons", &reason),
@@ -120,7 +121,7 @@ impl Member {
 }
 
 /// Returns the file and line of a function of the stack; without debug information, those of the panic.
-fn place(of: &Symbolicated, function: &str) -> Option<String> {
+fn place_of(of: &Symbolicated, function: &str) -> Option<String> {
     let frame = frame_named(of, function);
     let known = frame.and_then(|frame| Some((frame.file.as_deref()?, frame.line)));
     match known {
@@ -165,7 +166,7 @@ impl Member {
         TitleParts {
             what: &self.word,
             ended_by: self.ended_by.as_deref(),
-            function: Some(self.stack.first().map_or("(no stack)", String::as_str)),
+            function: Some(self.stack.first().map_or("(no stack)", |name| name)),
             place: self.place.as_deref(),
             message: self.message.as_deref(),
             ..TitleParts::default()
@@ -182,7 +183,7 @@ fn ended_by(event: &Event) -> Option<&str> {
 }
 
 /// The system and its version. Apple's crash reports still call iOS `iPhone OS`.
-fn system(os: &Os) -> String {
+fn system_text(os: &Os) -> String {
     let name = os.name.replace("iPhone OS", "iOS");
     format!("{name} {}", os.version).trim().to_owned()
 }
@@ -199,7 +200,7 @@ fn app_key((key, value): &(String, Value)) -> (Label, String) {
 
 /// Returns the duration of a report's stall, and true if it lasted longer: a stall that was never seen to end was the
 /// last thing that its launch did, and lasted at least to its last sample.
-fn lasted(report: &Report, kind: EventKind) -> (Duration, bool) {
+fn duration_of(report: &Report, kind: EventKind) -> (Duration, bool) {
     if kind != EventKind::Stall {
         return (Duration::ZERO, false);
     }
@@ -216,7 +217,7 @@ pub fn key_text(key: u128) -> String {
 }
 
 /// Version of the recipe by which keys are made. Keys of different recipes are never the same.
-pub const RECIPE: u32 = 6;
+pub const RECIPE: u32 = 7;
 
 /// The app's name as every recorder writes it: `com.example.My-Kiosk`, `My Kiosk` and `mykiosk` are one.
 fn app_word(name: &str) -> String {
@@ -230,11 +231,11 @@ fn app_word(name: &str) -> String {
 }
 
 /// FNV-1a of 128 bits: for a hash that must never change, simple enough to be written in any language.
-fn key_of(kind: EventKind, facts: [Option<&str>; 2], app: &str, stack: &[String]) -> u128 {
+fn key_of(kind: EventKind, facts: [Option<&str>; 2], app: &str, stack: &[Arc<str>]) -> u128 {
     let recipe = RECIPE.to_string();
     let front = [recipe.as_str(), kind.as_str(), app];
     let words = front.into_iter().chain(facts.into_iter().flatten());
-    let words = words.chain(stack.iter().map(String::as_str));
+    let words = words.chain(stack.iter().map(|name| &**name));
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     for byte in words.flat_map(|word| word.bytes().chain([0])) {
         hash = (hash ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);

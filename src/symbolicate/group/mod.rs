@@ -8,7 +8,7 @@
 //! - only the app's own frames count, by the path of their source; without any, its libraries'
 //!   frames count, and without those all frames;
 //! - names are as the source code has them: without generic arguments and parameters, numbers of
-//!   closures, hashes, and marks of clones;
+//!   closures, hashes, and suffixes of clones;
 //! - repeated runs of frames (recursion) count once.
 //!
 //! The stack of a stall with samples is what was on it for most of the samples. Any other report has
@@ -23,33 +23,37 @@ mod stack;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use self::copies::{Identity, SeenIds, identity};
 pub(crate) use self::member::{KEY, UNKNOWN};
 pub use self::member::{Label, Member, RECIPE, key_text};
-pub(crate) use self::stack::path;
+pub(crate) use self::stack::key_names;
 pub use self::stack::{normalised, thread_in_question};
 use super::frame::Symbolicated;
+use super::memo::Memo;
 
 /// Groups kept at a time: when there are more, the rarer half is dropped and only counted.
-const GROUPS: usize = 1 << 16;
-/// Versions, devices and systems counted one by one; further ones are counted together, as [`OTHERS`].
-const KINDS: usize = 256;
+const MAX_GROUPS: usize = 1 << 16;
+/// Versions, devices and systems counted one by one; further ones are counted together, as [`FURTHER`].
+const MAX_COUNTED: usize = 256;
 /// The name under which further versions, devices and systems count.
-pub(crate) const OTHERS: &str = "others";
+pub(crate) const FURTHER: &str = "others";
 pub(crate) const NANOS_OF_A_DAY: u64 = 86_400_000_000_000;
 /// Days of which a group counts its reports.
 pub const DAYS: usize = 366;
 /// Ended launches that are remembered at a time. With one more, all are forgotten.
-const ENDS: usize = 7 << 16;
+const MAX_LAUNCHES: usize = 7 << 16;
 
 /// Groups being counted, in memory that does not grow with the number of reports.
 #[derive(Debug, Default)]
 pub struct Groups {
     groups: FxHashMap<u128, Group>,
+    /// Names in the stacks of examples, each once: most groups have most of theirs in common with others.
+    names: FxHashSet<Arc<str>>,
     reports: u64,
     dropped: u64,
     /// Launches with any report, by version.
@@ -57,7 +61,7 @@ pub struct Groups {
     seen: SeenIds,
     /// The report by which each launch ended, and its group. Of several reports the least counts: that of no open stall,
     /// then the longest stall.
-    ends: FxHashMap<u64, (bool, Reverse<Duration>, u128)>,
+    ends: Memo<u64, (bool, Reverse<Duration>, u128), MAX_LAUNCHES>,
 }
 
 /// Reports of the same fault.
@@ -111,11 +115,6 @@ impl Group {
 }
 
 impl Groups {
-    /// None yet.
-    pub fn new() -> Groups {
-        Groups::default()
-    }
-
     /// Counts a report, and says which group it belongs to.
     pub fn add(&mut self, origin: &str, report: &Symbolicated) -> u128 {
         self.add_member(Member::new(origin, report))
@@ -123,13 +122,13 @@ impl Groups {
 
     /// Counts a report of which all that counts is known already, and says which group it belongs to. Of copies the first
     /// one counts.
-    pub fn add_member(&mut self, member: Member) -> u128 {
+    pub fn add_member(&mut self, mut member: Member) -> u128 {
         let key = member.key;
         if !self.seen.is_new(member.identity) {
             return key;
         }
         self.reports += 1;
-        if !self.groups.contains_key(&key) && self.groups.len() >= GROUPS {
+        if !self.groups.contains_key(&key) && self.groups.len() >= MAX_GROUPS {
             self.drop_rare();
         }
         let launch = launch_hash(&member.launch, self.reports);
@@ -138,9 +137,6 @@ impl Groups {
         let known = self.ends.get(&launch).copied();
         let ends = member.ended && known.is_none_or(|known| end < known);
         if ends {
-            if self.ends.len() >= ENDS {
-                self.ends.clear();
-            }
             self.ends.insert(launch, end);
             if let Some(other) = known.and_then(|(.., other)| self.groups.get_mut(&other)) {
                 other.ended = other.ended.saturating_sub(1);
@@ -148,9 +144,9 @@ impl Groups {
         }
         let group = self.groups.entry(key).or_insert_with(|| Group {
             key,
-            example: member.clone(),
             ..Group::default()
         });
+        let is_example = group.count == 0 || member.duration > group.worst;
         group.count += 1;
         group.at_least |= member.at_least;
         group.first = group.first.into_iter().chain(member.time).min();
@@ -160,7 +156,7 @@ impl Groups {
         self.versions.entry(version).or_default().add(launch);
         group.ended += u64::from(ends);
         for (label, value) in &member.labels {
-            if group.labels.len() < KINDS / 16 || group.labels.contains_key(label) {
+            if group.labels.len() < MAX_COUNTED / 16 || group.labels.contains_key(label) {
                 tally(group.labels.entry(label.clone()).or_default(), value);
             }
         }
@@ -171,7 +167,11 @@ impl Groups {
             group.days.pop_first();
         }
         group.total = group.total.saturating_add(member.duration);
-        if member.duration > group.worst {
+        if is_example {
+            for name in &mut member.stack {
+                self.names.insert(name.clone());
+                *name = self.names.get(name).cloned().unwrap_or_default();
+            }
             group.worst = member.duration;
             group.example = member;
         }
@@ -185,12 +185,12 @@ impl Groups {
 
     /// Number of reports that were not counted, since their id had come before.
     pub fn duplicates(&self) -> u64 {
-        self.seen.again
+        self.seen.copies
     }
 
     /// Number of reports with the id of an earlier one that are no copies of it.
-    pub fn others(&self) -> u64 {
-        self.seen.others
+    pub fn reused_ids(&self) -> u64 {
+        self.seen.reused_ids
     }
 
     /// Number of reports in groups too rare to be kept.
@@ -199,13 +199,8 @@ impl Groups {
     }
 
     /// Number of groups.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.groups.len()
-    }
-
-    /// Returns true if there are no groups.
-    pub fn is_empty(&self) -> bool {
-        self.groups.is_empty()
     }
 
     /// The `n` groups that hurt users most: by the launches that they ended, then by total duration, then by count.
@@ -225,6 +220,7 @@ impl Groups {
         let mut counts: Vec<(u64, u128)> = self.groups.values().map(|g| (g.count, g.key)).collect();
         let half = counts.len() / 2;
         counts.select_nth_unstable(half);
+        self.names.clear();
         for (count, key) in &counts[..half] {
             self.dropped += count;
             self.groups.remove(key);
@@ -238,12 +234,12 @@ fn tally(counts: &mut BTreeMap<String, u64>, what: &str) {
 }
 
 fn counted_as<'a, T>(counts: &BTreeMap<String, T>, what: &'a str) -> &'a str {
-    let has_place = counts.len() < KINDS || counts.contains_key(what);
-    if has_place { what } else { OTHERS }
+    let has_place = counts.len() < MAX_COUNTED || counts.contains_key(what);
+    if has_place { what } else { FURTHER }
 }
 
 /// Hashes of launches kept.
-const KEPT: usize = 1 << 12;
+const MAX_HASHES: usize = 1 << 12;
 
 /// The smallest hashes of the launches seen. All of them while there are few; then their density says how many there are.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -259,7 +255,7 @@ fn launch_hash(id: &[u8; 16], number: u64) -> u64 {
 impl Launches {
     fn add(&mut self, launch: u64) {
         self.0.insert(launch);
-        if self.0.len() > KEPT {
+        if self.0.len() > MAX_HASHES {
             self.0.pop_last();
         }
     }
@@ -267,9 +263,9 @@ impl Launches {
     /// Number of the launches; above some thousands an estimate, to 2 %.
     pub fn count(&self) -> u64 {
         match self.0.last() {
-            Some(largest) if self.0.len() == KEPT => {
+            Some(largest) if self.0.len() == MAX_HASHES => {
                 let share = *largest as f64 / u64::MAX as f64;
-                ((KEPT - 1) as f64 / share).round() as u64
+                ((MAX_HASHES - 1) as f64 / share).round() as u64
             }
             _ => self.0.len() as u64,
         }
@@ -309,7 +305,10 @@ mod tests {
             }
         }
         let (own, size) = all.sample(Some(&some));
-        assert_eq!((size, all.sample(None)), (KEPT as u64, (0, KEPT as u64)));
+        assert_eq!(
+            (size, all.sample(None)),
+            (MAX_HASHES as u64, (0, MAX_HASHES as u64))
+        );
         assert!(
             (own as f64 / size as f64 - 0.25).abs() < 0.03,
             "{own} of {size}"

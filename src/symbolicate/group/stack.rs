@@ -5,14 +5,14 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::report::{Report, Sample, Thread};
-use crate::symbolicate::blame::{Blamed, Owner, is_bare, owner, sought};
+use crate::symbolicate::blame::{Blamed, Owner, candidates, owner, unscoped};
 use crate::symbolicate::frame::{SourceFrame, Stack, Symbolicated};
-use crate::symbolicate::names::{Name, holder_of_closure, name, plain_name};
+use crate::symbolicate::names::{Name, holder_of_closure, name};
 
 /// See [`long_way`].
-const LONG: usize = 3;
+const MIN_LONG_WAY: usize = 3;
 /// Frames of a stack that are compared.
-const FRAMES: usize = 128;
+const MAX_FRAMES: usize = 128;
 
 /// Returns the index of the thread that a report is about. It is the one where an uncaught exception was thrown, else the
 /// one that crashed. Failing these it is the main one, else the first. Of several exceptions it is the last: a
@@ -33,15 +33,15 @@ pub fn thread_in_question(report: &Report) -> Option<usize> {
 }
 
 /// The normalised heaviest stack, innermost first.
-pub fn normalised(report: &Symbolicated) -> Vec<String> {
+pub fn normalised(report: &Symbolicated) -> Box<[Arc<str>]> {
     let stack = thread_in_question(&report.report).and_then(|at| report.threads.get(at));
-    let stack = stack.map_or(Vec::new(), |stack| path(report, stack));
+    let stack = stack.map_or(Vec::new(), |stack| key_names(report, stack));
     if report.samples.is_empty() {
-        return texts(&stack);
+        return stack.into_iter().rev().collect();
     }
     let samples = report.report.samples.iter().zip(&report.samples);
     let twice = |sample: &Sample| sample.count.max(1).saturating_mul(2);
-    let weighed = samples.map(|(sample, stack)| (path(report, stack), twice(sample)));
+    let weighed = samples.map(|(sample, stack)| (key_names(report, stack), twice(sample)));
     let mut stacks: Vec<_> = weighed.collect();
     // The thread's own stack, from when the stall was sure, counts as an average sample, and a little
     // more: it tells two ways of the same weight apart.
@@ -52,21 +52,16 @@ pub fn normalised(report: &Symbolicated) -> Vec<String> {
     shared(&stacks)
 }
 
-/// The names of a stack, innermost first.
-fn texts(stack: &[Arc<str>]) -> Vec<String> {
-    stack.iter().rev().map(|name| (**name).to_owned()).collect()
-}
-
 /// From the outermost frame on the way that most of the samples went, as far as it is clear; innermost
 /// first.
-fn shared(stacks: &[(Vec<Arc<str>>, u64)]) -> Vec<String> {
+fn shared(stacks: &[(Vec<Arc<str>>, u64)]) -> Box<[Arc<str>]> {
     let mut candidates: Vec<&(Vec<Arc<str>>, u64)> = stacks.iter().collect();
-    let mut path: Vec<Arc<str>> = Vec::new();
+    let mut common: Vec<Arc<str>> = Vec::new();
     // Counts are a stranger's: wide sums, so that they can't overflow.
     let mut weights: FxHashMap<Option<&Arc<str>>, u128> = FxHashMap::default();
     loop {
         for (stack, count) in &candidates {
-            *weights.entry(stack.get(path.len())).or_default() += u128::from(*count);
+            *weights.entry(stack.get(common.len())).or_default() += u128::from(*count);
         }
         let total: u128 = weights.values().sum();
         let mut ways: Vec<_> = weights.drain().collect();
@@ -75,23 +70,23 @@ fn shared(stacks: &[(Vec<Arc<str>>, u64)]) -> Vec<String> {
         // Samples that end here are a way of their own.
         let name = match ways.first() {
             Some(&(name, weight)) if weight * 2 > total || weight >= second * 2 => name,
-            _ => long_way(&ways, &candidates, path.len()),
+            _ => long_way(&ways, &candidates, common.len()),
         };
         let Some(name) = name else {
             break;
         };
-        candidates.retain(|(stack, _)| stack.get(path.len()) == Some(name));
-        path.push(name.clone());
+        candidates.retain(|(stack, _)| stack.get(common.len()) == Some(name));
+        common.push(name.clone());
     }
-    if path.is_empty() {
+    if common.is_empty() {
         let heaviest = stacks.iter().max_by_key(|(_, count)| *count);
-        path = heaviest.map_or(Vec::new(), |(stack, _)| stack.clone());
+        common = heaviest.map_or(Vec::new(), |(stack, _)| stack.clone());
     }
-    texts(&path)
+    common.into_iter().rev().collect()
 }
 
 /// Returns the branch that most samples took, if all of these went on by the same
-/// [`LONG`] frames: samples of one stall do not part so far from its end by chance, those of another stall do.
+/// [`MIN_LONG_WAY`] frames: samples of one stall do not part so far from its end by chance, those of another stall do.
 fn long_way<'a>(
     ways: &[(Option<&'a Arc<str>>, u128)],
     candidates: &[&(Vec<Arc<str>>, u64)],
@@ -100,7 +95,7 @@ fn long_way<'a>(
     // The frames by which all samples of a branch went on; empty where they parted, or ended.
     let mut rests: FxHashMap<Option<&Arc<str>>, &[Arc<str>]> = FxHashMap::default();
     for (stack, _) in candidates {
-        let rest = stack.get(depth..depth + LONG).unwrap_or_default();
+        let rest = stack.get(depth..depth + MIN_LONG_WAY).unwrap_or_default();
         let known = rests.entry(stack.get(depth)).or_insert(rest);
         if *known != rest {
             *known = &[];
@@ -113,9 +108,9 @@ fn long_way<'a>(
 }
 
 /// A stack normalised, outermost first.
-pub(crate) fn path(report: &Symbolicated, stack: &Stack) -> Vec<Arc<str>> {
-    let is_bare = |of: &Blamed<'_>| of.frame.is_some_and(|frame| is_bare(of.physical, frame));
-    let frames = || sought(report, stack).filter(|frame| !is_bare(frame));
+pub(crate) fn key_names(report: &Symbolicated, stack: &Stack) -> Vec<Arc<str>> {
+    let unscoped = |of: &Blamed<'_>| of.frame.is_some_and(|frame| unscoped(of.physical, frame));
+    let frames = || candidates(report, stack).filter(|frame| !unscoped(frame));
     // Where nothing is known but throwing, and code that may be of one of several functions, that.
     let any_other = frames().any(|frame| frame.counts());
     let frames = frames().filter(|frame| !any_other || frame.counts());
@@ -138,7 +133,7 @@ pub(crate) fn path(report: &Symbolicated, stack: &Stack) -> Vec<Arc<str>> {
     }
     found.truncate(len);
     // The innermost are those that matter.
-    found.drain(..len.saturating_sub(FRAMES));
+    found.drain(..len.saturating_sub(MAX_FRAMES));
     found
 }
 
@@ -151,11 +146,11 @@ fn names(
 ) -> Vec<Arc<str>> {
     let wanted = |(_, owner): &&(_, Owner)| owners.is_none_or(|owners| owners.contains(owner));
     let frames = || frames.iter().filter(wanted).map(|(frame, _)| frame);
-    let any_named = frames().any(|frame| named(frame).is_some());
+    let any_named = frames().any(|frame| named_source(frame).is_some());
     let mut names: Vec<Arc<str>> = Vec::with_capacity(frames().count());
     let mut entry = None;
     for frame in frames() {
-        match named(frame) {
+        match named_source(frame) {
             Some(source) => {
                 let name = name(source);
                 if owners.is_some() && names.is_empty() && name.is_entry {
@@ -180,14 +175,11 @@ fn is_within(name: &str, caller: Option<&str>) -> bool {
     holder.is_some() && holder == caller
 }
 
-/// The name; where it says nothing, with the function that holds the lambda, else with the file: inlined closures and
-/// async functions have no path in their names where the debug information holds line tables alone.
+/// The name; where it says nothing, with the file: inlined closures and async functions have no path in their names where
+/// the debug information holds line tables alone.
 fn placed(name: &Name, frame: &Blamed<'_>) -> Arc<str> {
     if !name.says_nothing {
         return name.plain.clone();
-    }
-    if let Some(holder) = holder(frame) {
-        return format!("{}::{{lambda}}::{}", plain_name(holder), name.plain).into();
     }
     match frame.frame.and_then(|frame| frame.file.as_deref()) {
         Some(file) => format!("{} ({})", name.plain, file_words(file)).into(),
@@ -200,42 +192,16 @@ fn placed(name: &Name, frame: &Blamed<'_>) -> Arc<str> {
 pub(crate) fn frame_named<'a>(report: &'a Symbolicated, wanted: &str) -> Option<&'a SourceFrame> {
     let thread = thread_in_question(&report.report).and_then(|at| report.threads.get(at));
     let stacks = thread.into_iter().chain(&report.samples);
-    let mut frames = stacks.flat_map(|stack| sought(report, stack));
+    let mut frames = stacks.flat_map(|stack| candidates(report, stack));
     let is_it = |frame: &Blamed<'_>| {
-        let name = named(frame).map(|named| placed(&name(named), frame));
+        let name = named_source(frame).map(|named| placed(&name(named), frame));
         name.is_some_and(|name| *name == *wanted || is_within(&name, Some(wanted)))
     };
     frames.find(is_it)?.frame
 }
 
-fn named<'a>(frame: &Blamed<'a>) -> Option<&'a SourceFrame> {
+fn named_source<'a>(frame: &Blamed<'a>) -> Option<&'a SourceFrame> {
     frame.frame.filter(|frame| frame.function.is_some())
-}
-
-/// Returns the function that holds a lambda of C++. The functions that the lambda was inlined into have it in their
-/// arguments: `std::__invoke<till::pay(int)::{lambda(int)#1}&>`.
-fn holder<'a>(frame: &Blamed<'a>) -> Option<&'a str> {
-    let frames = frame.physical.frames.iter();
-    let mut behind =
-        frames.skip_while(|other| !frame.frame.is_some_and(|f| std::ptr::eq(f, *other)));
-    behind.next();
-    behind.find_map(|outer| {
-        let name = outer.function.as_deref()?;
-        let marks = ["::{lambda(", "::<lambda("];
-        let end = marks.iter().filter_map(|mark| name.find(mark)).min()?;
-        let of = name[..end].trim_end_matches(" const");
-        let mut depth = 0_usize;
-        let begin = of.bytes().rposition(|c| {
-            match c {
-                b')' | b'>' | b']' | b'}' => depth += 1,
-                b'(' | b'<' | b'[' | b'{' | b' ' | b',' if depth == 0 => return true,
-                b'(' | b'<' | b'[' | b'{' => depth -= 1,
-                _ => {}
-            }
-            false
-        });
-        Some(&of[begin.map_or(0, |at| at + 1)..])
-    })
 }
 
 /// `get.rs`; of a file that many folders have, the folder too: `cmd/mod.rs`.
@@ -259,40 +225,6 @@ fn unnamed(report: &Symbolicated, frame: &Blamed<'_>, with_offset: bool) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::Found;
-    use crate::symbolicate::frame::PhysicalFrame;
-
-    #[test]
-    fn a_lambda_has_the_function_that_holds_it() {
-        for (outer, name) in [
-            (
-                "std::_Function_handler<long (long), till::pay(long)::{lambda(long)#3}>::_M_invoke(std::_Any_data const&, long&&)",
-                "till::pay::{lambda}::operator()",
-            ),
-            (
-                "__invoke_r<long int, till::Shop<int, char>::pay(long int) const::<lambda(till::Number)>&, long int>",
-                "till::Shop::pay::{lambda}::operator()",
-            ),
-            (
-                "std::thread::_Invoker<std::tuple<(anonymous namespace)::pay()::{lambda()#1}> >::operator()()",
-                "(anonymous namespace)::pay::{lambda}::operator()",
-            ),
-            ("std::sort<int*>(int*, int*)", "operator() (pay.cpp)"),
-        ] {
-            let mut physical = PhysicalFrame::bare(1, Found::UnwindInfo, Some(0));
-            let lambda = SourceFrame {
-                file: Some("/Users/ann/till/pay.cpp".into()),
-                ..SourceFrame::named("operator()", "operator()")
-            };
-            physical.frames = [lambda, SourceFrame::named(outer, outer)].into();
-            let frame = Blamed {
-                physical: &physical,
-                frame: physical.frames.first(),
-            };
-            let operator = super::name(frame.frame.unwrap());
-            assert_eq!(&*placed(&operator, &frame), name);
-        }
-    }
 
     /// What a build without debug information inlines is in no frame.
     #[test]
@@ -320,17 +252,17 @@ mod tests {
     fn the_majority_of_the_samples_decides() {
         let stack = |text: &str| text.split(' ').map(Arc::from).collect::<Vec<_>>();
         let stacks = [(stack("a b c"), 3), (stack("a b d"), 3), (stack("a x"), 1)];
-        assert_eq!(shared(&stacks), ["b", "a"]);
+        assert_eq!(*shared(&stacks), ["b", "a"].map(Arc::<str>::from));
         assert_eq!(shared(&[(stack("a"), 1), (stack("b"), 1)]).len(), 1);
         // A leaf that is seen a little more often than another does not decide …
         let leaves = [(stack("a b c"), 4), (stack("a b d"), 3), (stack("a b"), 3)];
-        assert_eq!(shared(&leaves), ["b", "a"]);
+        assert_eq!(*shared(&leaves), ["b", "a"].map(Arc::<str>::from));
         // … but a long way that some samples have in common is no chance.
         let ways = [
             (stack("a b c d"), 2),
             (stack("a x y z"), 1),
             (stack("a v w"), 1),
         ];
-        assert_eq!(shared(&ways), ["d", "c", "b", "a"]);
+        assert_eq!(*shared(&ways), ["d", "c", "b", "a"].map(Arc::<str>::from));
     }
 }

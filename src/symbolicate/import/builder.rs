@@ -10,14 +10,13 @@ use crate::report::{
     Damage, DamageKind, Event, EventKind, Found, Frame, Image, Reading, Report, Sample, StallEnd,
     StallOutcome, Thread, Value, limits,
 };
-use crate::symbolicate::frame::image_file_name;
+use crate::symbolicate::frame::{image_file_name, is_system};
 use crate::symbolicate::keys::NUMBER;
 use crate::symbolicate::names::symbol_text as names;
-use crate::symbolicate::samples::{MOST_FRAMES, weight};
-use crate::symbolicate::system_paths::is_system;
+use crate::symbolicate::samples::{MAX_FRAMES, weight};
 
 /// Threads and images of one report together.
-const PARTS: usize = 1 << 16;
+const MAX_PARTS: usize = 1 << 16;
 
 /// Bits of an address below the signature of arm64e: on iOS, on macOS.
 const ADDRESS_BITS: [u32; 2] = [39, 47];
@@ -66,7 +65,7 @@ impl ReportBuilder {
 
     /// Returns true if the report may have one more part, and else counts that it has not.
     fn has_room(&mut self) -> bool {
-        let has_room = self.report.threads.len() + self.report.images.len() < PARTS;
+        let has_room = self.report.threads.len() + self.report.images.len() < MAX_PARTS;
         self.left_out += u64::from(!has_room);
         has_room
     }
@@ -86,23 +85,20 @@ impl ReportBuilder {
         let mut known = self.unlisted.range((name.to_owned(), base)..);
         let is_it =
             |((known, at), _): &(&(String, u64), &u32)| known == name && (base == 0 || *at == base);
+        let size_from = |base: u64| match base {
+            0 => 0,
+            base => pc.saturating_sub(base).saturating_add(1),
+        };
         if let Some(image) = known.next().filter(is_it).map(|(_, image)| *image) {
-            let known = self.report.images.get_mut(image as usize).into_iter();
-            known.filter(|image| image.base != 0).for_each(|image| {
-                image.size = image
-                    .size
-                    .max(pc.saturating_sub(image.base).saturating_add(1))
-            });
+            if let Some(known) = self.report.images.get_mut(image as usize) {
+                known.size = known.size.max(size_from(known.base));
+            }
             return image;
         }
         let image = self.image(Image {
             name: name.to_owned(),
             base,
-            size: if base == 0 {
-                0
-            } else {
-                (pc - base).saturating_add(1)
-            },
+            size: size_from(base),
             ..Image::default()
         });
         self.unlisted.insert((name.to_owned(), base), image);
@@ -111,10 +107,10 @@ impl ReportBuilder {
 
     /// The image that a list has at an index: those that frames alone name come after the lists.
     pub fn listed_image(&self, index: u32) -> Option<&Image> {
-        self.report.images[..self.listed()].get(index as usize)
+        self.report.images[..self.count_listed()].get(index as usize)
     }
 
-    fn listed(&self) -> usize {
+    fn count_listed(&self) -> usize {
         self.report.images.len().saturating_sub(self.unlisted.len())
     }
 
@@ -141,7 +137,7 @@ impl ReportBuilder {
     /// Counts a frame of an image whose index no list has.
     pub fn missing_image(&mut self, index: u64) {
         if self.missing.is_none() {
-            let listed = self.listed();
+            let listed = self.count_listed();
             let message = format!(
                 "a frame is of image {index}, and the list has {listed}: its offset is kept, and no debug file of it can be found"
             );
@@ -159,11 +155,11 @@ impl ReportBuilder {
     pub fn samples(&mut self, tree: &SampleTree, interval: u64) {
         for &(at, count) in &tree.ends {
             let first = tree.nodes[at].first.unwrap_or(0);
-            let most = limits::FRAMES.min(MOST_FRAMES.saturating_sub(self.sampled));
+            let most = limits::FRAMES.min(MAX_FRAMES.saturating_sub(self.sampled));
             let mut frames: Vec<Frame> = tree.stack(at).take(most + 1).collect();
             if frames.len() > most {
                 // What comes after is not walked in vain.
-                self.sampled = MOST_FRAMES;
+                self.sampled = MAX_FRAMES;
                 self.left_out = self.left_out.saturating_add(count);
                 continue;
             }
@@ -266,7 +262,7 @@ impl ReportBuilder {
         if let Some(message) = self.missing.take() {
             self.damage(DamageKind::Section, 0, &message);
         }
-        if self.listed() == 0 && !self.unlisted.is_empty() && layout.has_images() {
+        if self.count_listed() == 0 && !self.unlisted.is_empty() && layout.has_images() {
             let message = "no list of images is in it: frames name theirs, and without ids no debug file can be told for certain";
             self.damage(DamageKind::Section, 0, message);
         }
@@ -307,7 +303,7 @@ fn address_in_call(pc: u64, found: Found) -> u64 {
 }
 
 /// The key and the number of a thread that the report numbers itself.
-pub(super) fn numbered(number: u64) -> (String, Value) {
+pub(super) fn number_entry(number: u64) -> (String, Value) {
     (NUMBER.into(), Value::Unsigned(number))
 }
 
@@ -316,7 +312,7 @@ pub(super) fn numbered_thread(number: u64) -> Thread {
     Thread {
         id: number,
         main: number == 0,
-        extra: vec![numbered(number)],
+        extra: vec![number_entry(number)],
         ..Thread::default()
     }
 }
@@ -332,6 +328,7 @@ pub(super) fn frame(pc: u64, image: Option<u32>, name: Option<String>) -> Frame 
 }
 
 /// A node of a tree of sampled stacks.
+#[derive(Default)]
 pub(super) struct SampleNode {
     pub parent: Option<usize>,
     /// Samples that went through here.
@@ -339,23 +336,10 @@ pub(super) struct SampleNode {
     pub frame: Frame,
     /// The name of its image, and the base, where the frame has them; 0 for none.
     pub image: Option<(String, u64)>,
-    /// JsonFields of the frame beyond that.
+    /// Fields of the frame beyond that.
     pub left: JsonFields,
     /// The first of its samples, where the report numbers them.
     pub first: Option<u64>,
-}
-
-impl SampleNode {
-    pub fn new(count: u64, frame: Frame, left: JsonFields) -> SampleNode {
-        SampleNode {
-            parent: None,
-            count,
-            frame,
-            image: None,
-            left,
-            first: None,
-        }
-    }
 }
 
 /// A tree of sampled stacks.

@@ -6,7 +6,7 @@
 use crate::report::Value;
 
 /// Deeper nesting is refused: 1,000 nested frames of MetricKit.
-const DEPTH: usize = 2048;
+const MAX_DEPTH: usize = 2048;
 
 /// A document, as far as it could be read.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl JsonReader<'_> {
         if closing == Some(c) {
             self.at += 1;
             let (value, _) = open.pop().unwrap_or_default();
-            return self.put(value, open);
+            return self.put_value(value, open);
         }
         if let Some((Value::Map(_), key @ None)) = open.last_mut() {
             if c != b'"' {
@@ -102,20 +102,15 @@ impl JsonReader<'_> {
         }
         let value = match c {
             b'{' | b'[' => {
-                if open.len() >= DEPTH {
+                if open.len() >= MAX_DEPTH {
                     return Err("it nests deeper than 2048 levels");
                 }
                 self.at += 1;
-                let is_map = c == b'{';
-                let array = Value::Array(Vec::new());
-                open.push((
-                    if is_map {
-                        Value::Map(Vec::new())
-                    } else {
-                        array
-                    },
-                    None,
-                ));
+                let empty = match c {
+                    b'{' => Value::Map(Vec::new()),
+                    _ => Value::Array(Vec::new()),
+                };
+                open.push((empty, None));
                 return Ok(None);
             }
             b'"' => Value::Text(self.text()?),
@@ -125,10 +120,10 @@ impl JsonReader<'_> {
             b'-' | b'0'..=b'9' => self.number()?,
             _ => return Err("there should be a value"),
         };
-        self.put(value, open)
+        self.put_value(value, open)
     }
 
-    fn put(
+    fn put_value(
         &mut self,
         value: Value,
         open: &mut [OpenContainer],

@@ -9,7 +9,7 @@ use crate::symbolicate::keys::FRAME_FIELDS;
 pub(super) struct JsonFields(Vec<(Value, Value)>);
 
 /// Values kept for later programs may nest so deep; the report format itself allows 32.
-const KEPT_DEPTH: usize = 24;
+const MAX_KEPT_DEPTH: usize = 24;
 
 impl JsonFields {
     /// The fields of an object; of any other value none.
@@ -147,7 +147,7 @@ impl JsonFields {
         };
         let entries = self.0.into_iter();
         entries
-            .map(|(k, value)| (key(k), shallow(value, KEPT_DEPTH)))
+            .map(|(k, value)| (key(k), shallow(value, MAX_KEPT_DEPTH)))
             .collect()
     }
 
@@ -163,7 +163,7 @@ impl JsonFields {
 
     /// The fields that were not taken, as an object.
     pub fn into_value(self) -> Value {
-        shallow(self.into_raw(), KEPT_DEPTH + 1)
+        shallow(self.into_raw(), MAX_KEPT_DEPTH + 1)
     }
 }
 

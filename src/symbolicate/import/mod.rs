@@ -29,14 +29,15 @@
 
 mod apple;
 mod builder;
+mod core_dump;
 mod events;
 mod json;
 mod json_fields;
 mod paths;
 mod plain_text;
+mod printed;
 mod recognize;
 mod stack_lines;
-mod stacks;
 mod swift;
 mod unread;
 mod values;
@@ -47,47 +48,47 @@ use memchr::memmem;
 
 use self::apple::{call_tree, crash_text, ips, metrickit};
 use self::builder::{ReportBuilder, SampleNode, SampleTree, frame, numbered_thread};
-pub(crate) use self::events::envelope::{EnvelopeItem, items as envelope_items};
-use self::events::{kscrash, plcrash, sentry};
+pub(crate) use self::events::sentry::{EnvelopeItem, envelope_items};
+use self::events::{crashlytics, kscrash, plcrash, sentry};
 use self::json::Document;
 use self::json_fields::{JsonFields, texts_of, unsigned};
-use self::paths::{HeadPaths, ThreadPaths, joined, registers};
+use self::paths::{HeadPaths, ThreadPaths, image_of, registers, release};
 use self::plain_text::{LineNumbers, plain_lines};
 use self::recognize::cut;
-use self::stacks::{core_dump, crashlytics, first_throw, printed};
 pub(crate) use self::unread::other_product;
 use crate::report::{Damage, DamageKind, Reading, Value, limits};
 
-/// The layouts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Layout {
-    /// Apple's `.ips`: a header line and a body, both JSON.
-    Ips,
-    /// Apple's older text.
-    CrashText,
-    /// Apple's text of hangs and spins.
-    Spindump,
-    /// The call graph of Apple's `sample`.
-    Sample,
-    /// MetricKit's diagnostics, as `jsonRepresentation()` returns them.
-    MetricKit,
-    /// KSCrash's JSON.
-    KsCrash,
-    /// A JSON event with `stacktrace` and `debug_meta`.
-    Event,
-    /// PLCrashReporter's protocol buffer.
-    PlCrash,
-    /// Crashlytics' text.
-    Crashlytics,
-    /// The backtraces that Swift's own runtime prints.
-    Swift,
-    /// What systemd-coredump says of a process that dumped core.
-    CoreDump,
-    /// What Foundation prints of an exception that nothing catches.
-    FirstThrow,
-    /// A stack that a program prints by a library.
-    Printed,
+words! {
+    /// The layouts, with the words under which a report keeps what was not understood.
+    #[non_exhaustive]
+    pub enum Layout {
+        /// Apple's `.ips`: a header line and a body, both JSON.
+        Ips = "ips",
+        /// Apple's older text.
+        CrashText = "crash_text",
+        /// Apple's text of hangs and spins.
+        Spindump = "spindump",
+        /// The call graph of Apple's `sample`.
+        Sample = "sample",
+        /// MetricKit's diagnostics, as `jsonRepresentation()` returns them.
+        MetricKit = "metrickit",
+        /// KSCrash's JSON.
+        KsCrash = "kscrash",
+        /// A JSON event with `stacktrace` and `debug_meta`.
+        Event = "event_json",
+        /// PLCrashReporter's protocol buffer.
+        PlCrash = "plcrash",
+        /// Crashlytics' text.
+        Crashlytics = "crashlytics",
+        /// The backtraces that Swift's own runtime prints.
+        Swift = "swift_backtrace",
+        /// What systemd-coredump says of a process that dumped core.
+        CoreDump = "core_dump",
+        /// What Foundation prints of an exception that nothing catches.
+        FirstThrow = "first_throw",
+        /// A stack that a program prints by a library.
+        Printed = "printed_stack",
+    }
 }
 
 impl Layout {
@@ -104,25 +105,6 @@ impl Layout {
             self,
             Event | Ips | KsCrash | MetricKit | PlCrash | Sample | Spindump
         )
-    }
-
-    /// The word under which a report keeps what was not understood.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Layout::Ips => "ips",
-            Layout::CrashText => "crash_text",
-            Layout::Spindump => "spindump",
-            Layout::Sample => "sample",
-            Layout::MetricKit => "metrickit",
-            Layout::KsCrash => "kscrash",
-            Layout::Event => "event_json",
-            Layout::PlCrash => "plcrash",
-            Layout::Crashlytics => "crashlytics",
-            Layout::Swift => "swift_backtrace",
-            Layout::CoreDump => "core_dump",
-            Layout::FirstThrow => "first_throw",
-            Layout::Printed => "printed_stack",
-        }
     }
 }
 
@@ -185,7 +167,7 @@ pub fn detect(bytes: &[u8]) -> Option<Layout> {
     if bytes.starts_with(PLCRASH) {
         return Some(Layout::PlCrash);
     }
-    let text = without_mark(bytes);
+    let text = without_byte_order_mark(bytes);
     let json = first_report(text).map(|(layout, _)| layout);
     json.or_else(|| {
         let text = String::from_utf8_lossy(Some(text).filter(|text| is_text(text))?);
@@ -203,7 +185,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, ImportError> {
         let bytes = bytes.len() as u64;
         return Err(ImportError::TooLong { bytes });
     }
-    let text = without_mark(bytes);
+    let text = without_byte_order_mark(bytes);
     let (layout, found) = if bytes.starts_with(PLCRASH) {
         (Layout::PlCrash, plcrash::read(bytes))
     } else if let Some((layout, documents)) = first_report(text) {
@@ -217,12 +199,12 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, ImportError> {
         offset: (bytes.len() - text.len() + offset) as u64,
         what,
     })?;
-    let left_out = readings.len().saturating_sub(REPORTS);
-    readings.truncate(REPORTS);
+    let left_out = readings.len().saturating_sub(MAX_REPORTS);
+    readings.truncate(MAX_REPORTS);
     let last = readings.last_mut().ok_or(ImportError::Unknown)?;
     if left_out > 0 {
-        let message = format!("a file has no more than {REPORTS} reports: the rest is left out");
-        last.damage.push(damage(0, DamageKind::Limit, message));
+        let text = format!("a file has no more than {MAX_REPORTS} reports: the rest is left out");
+        last.damage.push(damage(0, DamageKind::Limit, text));
     }
     Ok(readings)
 }
@@ -231,7 +213,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, ImportError> {
 const PLCRASH: &[u8] = b"plcrash";
 
 /// Reports that are read of one file.
-const REPORTS: usize = 1 << 16;
+const MAX_REPORTS: usize = 1 << 16;
 
 /// An offset in a text, and what is wrong there.
 type Fault = (usize, &'static str);
@@ -275,7 +257,7 @@ fn read_text(file: &[u8], text: &[u8], header: JsonFields) -> Result<Vec<Reading
             Layout::CrashText => vec![crash_text::read(&own, header, numbers)],
             Layout::Crashlytics => vec![crashlytics::read(&own)],
             Layout::CoreDump => vec![core_dump::read(&own)],
-            Layout::FirstThrow => vec![first_throw::read(&own)],
+            Layout::FirstThrow => vec![crash_text::read_first_throw(&own)],
             Layout::Printed => vec![printed::read(&own, &lines[..part.from])],
             Layout::Swift => swift::read(&own),
             // One that can't be read is refused if it is alone.
@@ -286,7 +268,7 @@ fn read_text(file: &[u8], text: &[u8], header: JsonFields) -> Result<Vec<Reading
             },
             layout => vec![call_tree::read(&own, header, numbers, layout)],
         });
-        if readings.len() > REPORTS {
+        if readings.len() > MAX_REPORTS {
             break;
         }
     }
@@ -303,7 +285,7 @@ fn read_json(
 ) -> Result<Vec<Reading>, Fault> {
     let (mut readings, mut damages, mut at) = (Vec::new(), Vec::new(), 0);
     let mut parsed = parsed.into_iter();
-    while at < text.len() && readings.len() <= REPORTS && damages.len() < limits::DAMAGES {
+    while at < text.len() && readings.len() <= MAX_REPORTS && damages.len() < limits::DAMAGES {
         let document = parsed.next().or_else(|| json::read(text, at));
         let read = document.ok_or((at, NO_JSON));
         let read = read.and_then(|document| read_document(file, text, document, layout));
@@ -322,12 +304,8 @@ fn read_json(
             damages.push(damage(start + at, DamageKind::Garbage, message));
         }
         readings.extend(found);
-        let rest = text[end..].trim_ascii_start();
-        at = if fault.is_some() {
-            text.len()
-        } else {
-            text.len() - rest.len()
-        };
+        let end = fault.map_or(end, |_| text.len());
+        at = text.len() - text[end..].trim_ascii_start().len();
     }
     let last: &mut Reading = readings.last_mut().ok_or((0, "there is no diagnostic"))?;
     last.damage.extend(damages);
@@ -375,13 +353,11 @@ fn read_document(
     }
     let body = json::read(text, end).ok_or((end, NO_JSON))?;
     let mut fields = JsonFields::of(body.value);
-    let is_hang = ips::is_hang(&fields);
-    if !is_hang && !fields.has("threads") && body.damage.is_none() {
+    if !ips::is_hang(&fields) && !fields.has("threads") && body.damage.is_none() {
         return Err((end, "there are no stacks"));
     }
     fields.keep("header", header);
-    let read = if is_hang { ips::read_hang } else { ips::read };
-    Ok((vec![read(fields)], body.end, fault.or(body.damage)))
+    Ok((vec![ips::read(fields)], body.end, fault.or(body.damage)))
 }
 
 /// Where the next line of JSON with `bug_type` begins.
@@ -394,11 +370,7 @@ fn next_header(text: &[u8]) -> Option<usize> {
 
 /// Names the `.ips` that is not read, cut or whole, by its header.
 fn unread_kind(header: &JsonFields) -> Option<&'static str> {
-    let kind = match header.get("bug_type")? {
-        Value::Text(kind) => kind.as_str(),
-        _ => return None,
-    };
-    Some(match kind {
+    Some(match header.peek("bug_type")? {
         "298" => "it is a `JetsamEvent` (the system ran out of memory), which has no stacks",
         "151" | "210" => "it is the report of a kernel panic, which is not read",
         "115" => "it is the note of a restart of the device (`ResetCounter`), which has no stacks",
@@ -425,7 +397,7 @@ fn reports(value: Value, layout: Layout) -> Vec<Reading> {
         .filter(|value| matches!(value, Value::Map(_)));
     let known = maps.filter_map(|value| Some((value_layout(&value)?, value)));
     let all = known.flat_map(|(layout, value)| one(layout, value));
-    all.take(REPORTS + 1).collect()
+    all.take(MAX_REPORTS + 1).collect()
 }
 
 /// The documents that a text begins with, up to the first that is a report, and its layout.
@@ -481,7 +453,7 @@ fn value_layout(value: &Value) -> Option<Layout> {
     has_stacks.then_some(Layout::Event)
 }
 
-/// Without the mark of UTF-8 that some editors put in front.
-fn without_mark(bytes: &[u8]) -> &[u8] {
+/// Without the byte order mark that some editors put in front.
+fn without_byte_order_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }

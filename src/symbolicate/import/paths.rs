@@ -1,10 +1,10 @@
 //! Parts that layouts of fields have alike: heads by a table of paths, images, threads, frames, signals.
 
-use super::builder::{ReportBuilder, frame, numbered};
+use super::builder::{ReportBuilder, frame, number_entry};
 use super::json_fields::{JsonFields, keep_frames, unsigned};
 use super::values;
 use crate::report::time::wall;
-use crate::report::{EventKind, Frame, Image, MemoryUse, Signal, Thread, Value};
+use crate::report::{EventKind, Frame, Image, MemoryUse, Signal, Thread, ThreadState, Value};
 use crate::symbolicate::keys::SYMBOL_OFFSET;
 use crate::symbolicate::names::symbol_text as names;
 
@@ -62,9 +62,10 @@ impl ReportBuilder {
     pub fn head(&mut self, fields: &mut JsonFields, paths: &HeadPaths) {
         let head = &mut self.report.head;
         let mut text = |paths: &str| fields.text(paths);
-        head.id = values::report_id(&text(paths.id).unwrap_or_default());
+        let id = values::id(&text(paths.id).unwrap_or_default());
+        head.id = id.try_into().unwrap_or_default();
         head.app.name = text(paths.name).unwrap_or_default();
-        head.app.version = joined(text(paths.version), text(paths.build));
+        head.app.version = release(text(paths.version), text(paths.build));
         head.os = values::os(&text(paths.os).unwrap_or_default());
         let os = &mut head.os;
         os.name = text(paths.os_name).unwrap_or(std::mem::take(&mut os.name));
@@ -104,10 +105,17 @@ impl ReportBuilder {
 
     /// A thread and its frames; what is left of its fields is kept in it.
     pub fn thread_of(&mut self, mut fields: JsonFields, paths: &ThreadPaths) -> Thread {
+        let is_it = |state: &ThreadState| fields.peek("state") == Some(state.as_str());
+        let state = ThreadState::ALL.iter().copied().find(is_it);
+        if state.is_some() {
+            fields.take("state");
+        }
         let mut thread: Thread = Thread {
             id: fields.unsigned(paths.id).unwrap_or(0),
             name: fields.text(paths.name),
             crashed: fields.bool(paths.crashed).unwrap_or(false),
+            // Other recorders have words of their own, which stay among the extra keys.
+            state: state.or(fields.peek("state").map(|_| ThreadState::Other)),
             ..Thread::default()
         };
         for path in paths.registers {
@@ -115,7 +123,7 @@ impl ReportBuilder {
         }
         let frames = fields.list(paths.frames);
         thread.extra = fields.into_extra();
-        let number = paths.is_numbered.then(|| numbered(thread.id));
+        let number = paths.is_numbered.then(|| number_entry(thread.id));
         thread.extra.extend(number);
         self.put_frames(&mut thread, frames);
         thread
@@ -137,7 +145,7 @@ impl ReportBuilder {
             };
             place_of_source(&mut fields);
             let symbol = fields.text("symbol.name|symbol|symbol_name|function|method");
-            let (pc, image) = self.place(&mut fields);
+            let (pc, image) = self.frame_address(&mut fields);
             if image.is_some() {
                 fields.take("image");
                 fields.take("object_addr");
@@ -187,7 +195,7 @@ impl ReportBuilder {
 
     /// The address of a frame, and the index of its image: by an index and an offset, else by the address and the name
     /// of the image.
-    fn place(&mut self, fields: &mut JsonFields) -> (u64, Option<u32>) {
+    fn frame_address(&mut self, fields: &mut JsonFields) -> (u64, Option<u32>) {
         let address = fields.unsigned("instruction_addr|frameAddress|address");
         // `rel:0`: from the base of the first image.
         let mode = fields.peek("addr_mode").unwrap_or("");
@@ -204,8 +212,7 @@ impl ReportBuilder {
             return (plain.pc, image);
         };
         let known = u32::try_from(index).ok();
-        let image = known.and_then(|index| self.listed_image(index));
-        let Some(image) = image else {
+        let Some(image) = known.and_then(|index| self.listed_image(index)) else {
             self.missing_image(index);
             let image = self.unlisted_image(&format!("[image {index}]"), 0, 0);
             return (offset, Some(image));
@@ -251,7 +258,7 @@ impl ReportBuilder {
 }
 
 /// `1.0 (17)`.
-pub(super) fn joined(version: Option<String>, build: Option<String>) -> String {
+pub(super) fn release(version: Option<String>, build: Option<String>) -> String {
     match (version, build) {
         (Some(version), Some(build)) if version != build => format!("{version} ({build})"),
         (Some(text), _) | (None, Some(text)) => text,
@@ -285,7 +292,8 @@ fn symbol_offset(fields: &mut JsonFields, pc: u64) -> Option<u64> {
     Some(offset)
 }
 
-fn image_of(mut fields: JsonFields) -> Image {
+/// An image of any layout in JSON.
+pub(super) fn image_of(mut fields: JsonFields) -> Image {
     // Those of stackshots have no names; but some are the system's.
     let source = match fields.peek("source") {
         Some("S" | "C") => "[shared cache]",
@@ -297,12 +305,15 @@ fn image_of(mut fields: JsonFields) -> Image {
     let cpu = fields.unsigned("cpu_type|code_type.cpu_type").unwrap_or(0);
     let subtype = fields.unsigned("cpu_subtype|code_type.cpu_subtype");
     let arch = values::mach_arch(cpu, subtype.unwrap_or(0)).map(str::to_owned);
+    let base = fields.unsigned("base|image_addr|baseAddress").unwrap_or(0);
+    let end = fields.unsigned("endOfText").unwrap_or(0);
+    let size = fields.unsigned("size|image_size");
     Image {
         name: name.unwrap_or_else(|| source.to_owned()),
         id: id_of(&mut fields),
-        base: fields.unsigned("base|image_addr").unwrap_or(0),
+        base,
         base_svma: fields.unsigned("image_vmaddr").unwrap_or(0),
-        size: fields.unsigned("size|image_size").unwrap_or(0),
+        size: size.unwrap_or(end.saturating_sub(base)),
         arch: fields.text("arch").or(arch),
         extra: fields.into_extra(),
         ..Image::default()
@@ -315,7 +326,11 @@ fn id_of(fields: &mut JsonFields) -> Vec<u8> {
     let kind = fields.peek("type");
     let is_elf = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("elf"));
     if !is_elf {
-        return values::id(&fields.text("uuid|debug_id|code_id").unwrap_or_default());
+        return values::id(
+            &fields
+                .text("uuid|debug_id|code_id|buildId")
+                .unwrap_or_default(),
+        );
     }
     let build = fields.peek("code_id").map_or(Vec::new(), values::id);
     if !build.is_empty() {
@@ -336,9 +351,9 @@ pub(super) fn registers(mut state: JsonFields) -> Vec<(String, u64)> {
         Value::Map(_) => JsonFields::of(value).unsigned("value"),
         other => unsigned(&other),
     };
-    let numbered = state.list("x").into_iter().enumerate();
-    let numbered = numbered.map(|(number, register)| (format!("x{number}"), register));
-    let all = numbered.chain(state.into_extra());
+    let number_entry = state.list("x").into_iter().enumerate();
+    let number_entry = number_entry.map(|(number, register)| (format!("x{number}"), register));
+    let all = number_entry.chain(state.into_extra());
     all.filter_map(|(name, register)| Some((name, value(register)?)))
         .collect()
 }

@@ -10,7 +10,7 @@ pub(super) const FENCE: &str = "\u{c}";
 
 /// What a line says of the report that it is in.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Sign {
+pub(super) enum Role {
     /// The header of a report, or a label of it that comes once: the second begins another report.
     Header(&'static str),
     /// Something that only this layout has within a report.
@@ -22,13 +22,13 @@ pub(super) enum Sign {
 }
 
 /// The first line after `at` that is not empty, without spaces around.
-pub(super) fn below<'a>(lines: &'a [Line], at: usize) -> &'a str {
+pub(super) fn text_below<'a>(lines: &'a [Line], at: usize) -> &'a str {
     let mut below = lines.iter().skip(at + 1).take(8).map(|line| line.trim());
     below.find(|line| !line.is_empty()).unwrap_or("")
 }
 
 /// Longest prefix of a line.
-const PREFIX: usize = 160;
+const MAX_PREFIX: usize = 160;
 
 /// The places of a report's lines in the file.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,7 @@ pub(super) fn plain_lines(text: &str) -> Vec<Line<'_>> {
     let mut from = 0;
     for at in 0..lines.len() {
         if let Some(found) = prefix_at(&lines, at).filter(|found| *found != prefix) {
-            // The lines before the first mark have its prefix.
+            // The lines before the first signature have its prefix.
             if from > 0 || !prefix.is_empty() {
                 strip(&mut lines[from..at], &prefix);
                 from = at;
@@ -67,7 +67,7 @@ pub(super) fn plain_lines(text: &str) -> Vec<Line<'_>> {
     lines
 }
 
-/// A line without colours, and without the marks of a quotation.
+/// A line without colours, and without the words of a quotation.
 fn unquoted(line: &str) -> Line<'_> {
     let line = line.strip_suffix('\r').unwrap_or(line);
     let mut line = without_colours(line);
@@ -84,11 +84,11 @@ fn unquoted(line: &str) -> Line<'_> {
     line
 }
 
-/// Returns what is in front of a mark of a report in a line. Some marks are words that other lines have, too: with these
+/// Returns what is in front of a signature of a report in a line. Labels are words that other lines have, too: with these
 /// the next line must have the same in front.
 fn prefix_at(lines: &[Line], at: usize) -> Option<String> {
     #[rustfmt::skip]
-    const MARKS: [&str; 9] = [
+    const SIGNATURES: [&str; 9] = [
         "*** Signal ", "*** Program crashed: ", "*** Swift ", "💣 ", "Current stack trace:",
         "*** First throw call stack:", "Analysis of sampling ", "# Crashlytics - ", "Stack trace of thread ",
     ];
@@ -98,11 +98,11 @@ fn prefix_at(lines: &[Line], at: usize) -> Option<String> {
         "Exception Type:", "Command:", "Thread 0", "Last Exception Backtrace:", "Binary Images:",
     ];
     let line = &lines[at];
-    let first = |marks: &[&str]| marks.iter().filter_map(|mark| line.find(mark)).min();
-    if let Some(at) = first(&MARKS).filter(|at| *at <= PREFIX) {
+    let first = |words: &[&str]| words.iter().filter_map(|word| line.find(word)).min();
+    if let Some(at) = first(&SIGNATURES).filter(|at| *at <= MAX_PREFIX) {
         return Some(line[..at].to_owned());
     }
-    let prefix = &line[..first(&LABELS).filter(|at| *at <= PREFIX)?];
+    let prefix = &line[..first(&LABELS).filter(|at| *at <= MAX_PREFIX)?];
     let mut below = lines[at + 1..].iter().take(8);
     let below = below.find(|line| !line.trim().is_empty())?;
     (prefix_len(below, prefix) == prefix.len()).then(|| prefix.to_owned())

@@ -2,12 +2,12 @@
 
 use super::Layout;
 use super::apple::{call_tree, crash_text};
-use super::plain_text::{FENCE, Line, Sign};
-use super::stacks::{core_dump, crashlytics, first_throw, printed};
-use super::swift;
+use super::events::crashlytics;
+use super::plain_text::{FENCE, Line, Role};
+use super::{core_dump, printed, swift};
 
 /// Labels in front of a header that are of its report.
-const LABELS_BEFORE: usize = 32;
+const MAX_LABELS_BEFORE: usize = 32;
 
 /// The key of a stack among a report's headers.
 const STACK: &str = "stack";
@@ -26,20 +26,20 @@ pub(super) struct Part {
     is_closed: bool,
 }
 
-/// A line's sign in one layout, by its index.
-type SignOf = fn(&[Line], usize) -> Option<Sign>;
+/// A line's role in one layout, by its index.
+type RoleOf = fn(&[Line], usize) -> Option<Role>;
 
 /// The layouts of texts, those whose labels others share last.
-const TEXTS: [(Layout, SignOf); 9] = [
+const DETECTORS: [(Layout, RoleOf); 9] = [
     (Layout::Ips, ips_header),
-    (Layout::Sample, call_tree::sample_sign),
-    (Layout::Spindump, call_tree::spindump_sign),
-    (Layout::Crashlytics, crashlytics::sign),
-    (Layout::Swift, swift::sign),
-    (Layout::CoreDump, core_dump::sign),
-    (Layout::CrashText, crash_text::sign),
-    (Layout::FirstThrow, first_throw::sign),
-    (Layout::Printed, printed::sign),
+    (Layout::Sample, call_tree::sample_role),
+    (Layout::Spindump, call_tree::spindump_role),
+    (Layout::Crashlytics, crashlytics::role),
+    (Layout::Swift, swift::role),
+    (Layout::CoreDump, core_dump::role),
+    (Layout::CrashText, crash_text::role),
+    (Layout::FirstThrow, crash_text::first_throw_role),
+    (Layout::Printed, printed::role),
 ];
 
 /// Cuts a text into its reports.
@@ -51,25 +51,25 @@ pub(super) fn cut(lines: &[Line]) -> Vec<Part> {
         {
             open.is_closed = true;
         }
-        let mut texts = TEXTS.iter();
-        if let Some((layout, sign)) =
-            texts.find_map(|(layout, sign)| Some((*layout, sign(lines, at)?)))
-            && parts.last_mut().is_none_or(|open| !open.has(layout, sign))
+        let mut texts = DETECTORS.iter();
+        if let Some((layout, role)) =
+            texts.find_map(|(layout, role)| Some((*layout, role(lines, at)?)))
+            && parts.last_mut().is_none_or(|open| !open.take(layout, role))
         {
             parts.pop_if(|open| !open.is_report);
             // Lines in front of the first stack without a header are of it: labels, and the message of a death.
-            let is_headed = !matches!(sign, Sign::Body | Sign::Stack) && layout != Layout::Swift;
+            let is_headed = !matches!(role, Role::Body | Role::Stack) && layout != Layout::Swift;
             let is_first = parts.is_empty() && !is_headed;
             let mut from = if is_first { 0 } else { at };
             let end = parts.last().map_or(0, |before| before.to);
-            let end = end.max(at.saturating_sub(LABELS_BEFORE));
+            let end = end.max(at.saturating_sub(MAX_LABELS_BEFORE));
             while layout.is_page() && from > end && is_label(&lines[from - 1]) {
                 from -= 1;
             }
             if let Some(before) = parts.last_mut() {
                 before.to = before.to.min(from);
             }
-            parts.push(Part::new(layout, sign, from));
+            parts.push(Part::new(layout, role, from));
         }
         if let Some(open) = parts.last_mut().filter(|open| !open.is_closed) {
             open.to = at + 1;
@@ -80,7 +80,7 @@ pub(super) fn cut(lines: &[Line]) -> Vec<Part> {
 }
 
 impl Part {
-    fn new(layout: Layout, sign: Sign, from: usize) -> Part {
+    fn new(layout: Layout, role: Role, from: usize) -> Part {
         let mut part = Part {
             layout,
             from,
@@ -89,37 +89,37 @@ impl Part {
             is_report: false,
             is_closed: false,
         };
-        part.note(sign);
+        part.note(role);
         part
     }
 
-    fn note(&mut self, sign: Sign) {
-        match sign {
-            Sign::Header(key) | Sign::Label(key) => self.headers.push(key),
-            Sign::Stack => self.headers.push(STACK),
-            Sign::Body => {}
+    fn note(&mut self, role: Role) {
+        match role {
+            Role::Header(key) | Role::Label(key) => self.headers.push(key),
+            Role::Stack => self.headers.push(STACK),
+            Role::Body => {}
         }
-        self.is_report |= !matches!(sign, Sign::Label(_));
+        self.is_report |= !matches!(role, Role::Label(_));
         self.is_closed = false;
     }
 
-    /// Returns true if a line with this sign is of this report.
-    fn has(&mut self, layout: Layout, sign: Sign) -> bool {
+    /// Returns true if a line with this role is of this report.
+    fn take(&mut self, layout: Layout, role: Role) -> bool {
         let is_own = self.layout == layout;
-        let has = match sign {
+        let has = match role {
             // Each death in a log is read by the one reader.
             _ if is_own && layout == Layout::Swift => true,
-            Sign::Header(key) | Sign::Label(key) if is_own => !self.headers.contains(&key),
-            Sign::Body if is_own => !self.is_closed || !self.is_report,
-            Sign::Stack if is_own => !self.headers.contains(&STACK),
-            Sign::Header(_) => false,
+            Role::Header(key) | Role::Label(key) if is_own => !self.headers.contains(&key),
+            Role::Body if is_own => !self.is_closed || !self.is_report,
+            Role::Stack if is_own => !self.headers.contains(&STACK),
+            Role::Header(_) => false,
             // A page has labels and stacks of other layouts in its messages.
-            Sign::Label(_) | Sign::Body | Sign::Stack => {
+            Role::Label(_) | Role::Body | Role::Stack => {
                 self.is_report && !self.is_closed && self.layout.is_page()
             }
         };
         if has && is_own {
-            self.note(sign);
+            self.note(role);
         }
         has
     }
@@ -133,12 +133,12 @@ fn is_label(line: &str) -> bool {
 }
 
 /// The line of JSON in front of an `.ips`; not that of a crash text's own copy.
-fn ips_header(lines: &[Line], at: usize) -> Option<Sign> {
+fn ips_header(lines: &[Line], at: usize) -> Option<Role> {
     let line = lines[at].trim_start();
     if !line.starts_with('{') || !line.contains("\"bug_type\"") {
         return None;
     }
     let above = lines[..at].iter().rev().map(|line| line.trim()).take(8);
     let mut above = above.filter(|line| !line.is_empty() && !line.starts_with("---"));
-    (above.next() != Some("Full Report")).then_some(Sign::Header("bug_type"))
+    (above.next() != Some("Full Report")).then_some(Role::Header("bug_type"))
 }

@@ -83,7 +83,7 @@ pub(super) fn stack_line(line: &str) -> Option<Line<'_>> {
 /// The column of addresses: names of images hold spaces, and words like addresses. It begins after a gap; without one
 /// it is the first word that is an address.
 fn address_column(rest: &str) -> Option<(usize, &str)> {
-    let addresses = || words(rest).filter(|(_, word)| values::address(word).is_some());
+    let addresses = || words_with_offsets(rest).filter(|(_, word)| values::address(word).is_some());
     let is_behind_gap = |(at, _): &(usize, &str)| {
         let front = &rest[..*at];
         front.ends_with('\t') || front.ends_with("  ")
@@ -92,7 +92,7 @@ fn address_column(rest: &str) -> Option<(usize, &str)> {
     found.or_else(|| addresses().next())
 }
 
-/// The image of a line, without the mark of suspects and without the processor.
+/// The image of a line, without the asterisk of suspects and without the processor.
 fn image_name(text: &str) -> &str {
     let name = text.trim().trim_end_matches(" (*)").trim_end();
     let (front, of) = name.rsplit_once(" (").unwrap_or((name, ""));
@@ -185,7 +185,7 @@ pub(super) fn source(text: &str) -> JsonFields {
 /// The file of code that the compiler made up.
 pub(super) const MADE_UP: &str = "<compiler-generated>";
 
-fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+fn words_with_offsets(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     text.split([' ', '\t']).filter_map(move |word| {
         let start = at;

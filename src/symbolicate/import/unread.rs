@@ -19,15 +19,15 @@ impl fmt::Display for OtherProduct {
     }
 }
 
-/// Bytes in which the marks of a product are looked for.
-const FRONT: usize = 1 << 16;
+/// Bytes in which the words of a product are looked for.
+const MAX_FRONT: usize = 1 << 16;
 
 /// Detects a file of another product that is not read.
 pub(crate) fn other_product(bytes: &[u8]) -> Option<OtherProduct> {
     const ADDRESSES: &str =
         "give the addresses of its frames to `symbolicate --debug FILE --address`";
-    const NAMED: &str = "it names its frames itself: read it as it is";
-    // All marks of a row are there.
+    const READ_AS_IS: &str = "it names its frames itself: read it as it is";
+    // All words of a row are there.
     #[rustfmt::skip]
     const PRODUCTS: [(&[&[u8]], &str, &str); 19] = [
         (&[b"*** *** *** ***", b"Build fingerprint:"], "a tombstone of Android", "symbolicate it with `ndk-stack`"),
@@ -35,9 +35,9 @@ pub(crate) fn other_product(bytes: &[u8]) -> Option<OtherProduct> {
         (&[b"==ERROR: "], "the report of a sanitizer", "set `symbolizer_path` for the sanitizer, or use `asan_symbolize.py`"),
         (&[b"WARNING: ThreadSanitizer"], "the report of a sanitizer", "set `symbolizer_path` for the sanitizer"),
         (&[b": runtime error: "], "the report of a sanitizer (UBSan)", "set `print_stacktrace=1` and `symbolizer_path` for the sanitizer"),
-        (&[b"==    at 0x", b"==    by 0x"], "the output of valgrind", NAMED),
-        (&[b"goroutine ", b"[running]:"], "a panic of Go", NAMED),
-        (&[b"Traceback (most recent call last):"], "a traceback of Python", NAMED),
+        (&[b"==    at 0x", b"==    by 0x"], "the output of valgrind", READ_AS_IS),
+        (&[b"goroutine ", b"[running]:"], "a panic of Go", READ_AS_IS),
+        (&[b"Traceback (most recent call last):"], "a traceback of Python", READ_AS_IS),
         (&[b"A fatal error has been detected by the Java Runtime Environment"], "a fatal error log of Java", ADDRESSES),
         (&[b"panicked at ", b"stack backtrace:"], "a panic that Rust printed", "record panics with wedjat, or build with line tables"),
         (&[b"Stack trace (most recent call last)"], "a trace of backward-cpp or V8", ADDRESSES),
@@ -67,8 +67,8 @@ pub(crate) fn other_product(bytes: &[u8]) -> Option<OtherProduct> {
     if bytes.first() == Some(&0x92) {
         return None;
     }
-    let front = &bytes[..bytes.len().min(FRONT)];
-    let has = |mark: &&[u8]| memmem::find(front, mark).is_some();
-    let found = PRODUCTS.iter().find(|(marks, ..)| marks.iter().all(has));
+    let front = &bytes[..bytes.len().min(MAX_FRONT)];
+    let has = |word: &&[u8]| memmem::find(front, word).is_some();
+    let found = PRODUCTS.iter().find(|(words, ..)| words.iter().all(has));
     found.map(|(_, name, advice)| OtherProduct { name, advice })
 }

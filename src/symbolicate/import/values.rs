@@ -13,10 +13,10 @@ pub(super) fn number(text: &str) -> Option<u64> {
 
 /// The address that a word is: hexadecimal digits after `0x`, or as many of them as an address has.
 pub(super) fn address(word: &str) -> Option<u64> {
-    let is_bare = word.len() >= 16 && word.bytes().all(|c| c.is_ascii_hexdigit());
-    let bare = Some(word).filter(|_| is_bare);
-    let marked = word.strip_prefix("0x").or(word.strip_prefix("0X"));
-    let digits = bare.or(marked)?;
+    let is_unprefixed = word.len() >= 16 && word.bytes().all(|c| c.is_ascii_hexdigit());
+    let unprefixed = Some(word).filter(|_| is_unprefixed);
+    let prefixed = word.strip_prefix("0x").or(word.strip_prefix("0X"));
+    let digits = unprefixed.or(prefixed)?;
     u64::from_str_radix(digits, 16).ok()
 }
 
@@ -42,11 +42,6 @@ fn without_age(text: &str) -> &str {
         _ => text.len(),
     };
     text.get(..len).unwrap_or(text)
-}
-
-/// The same, of a report.
-pub(super) fn report_id(text: &str) -> [u8; 16] {
-    id(text).try_into().unwrap_or_default()
 }
 
 /// Nanoseconds since the epoch, from `2022-09-18 15:28:37.3451 +0900` or `2017-01-26T10:49:18Z`.
@@ -225,9 +220,9 @@ mod tests {
     #[test]
     fn ids_have_hyphens_or_not() {
         assert_eq!(id("2d903291397d3d14bfca52c7fb8c5e00").len(), 16);
-        let bare = "f3edf28876ba5ab79e4649010d06bbcf";
-        assert_eq!(id(&format!("{bare}0")), id(bare));
-        assert_eq!(id("f3edf288-76ba-5ab7-9e46-49010d06bbcf-a"), id(bare));
+        let unprefixed = "f3edf28876ba5ab79e4649010d06bbcf";
+        assert_eq!(id(&format!("{unprefixed}0")), id(unprefixed));
+        assert_eq!(id("f3edf288-76ba-5ab7-9e46-49010d06bbcf-a"), id(unprefixed));
         let hyphens = id("82D13D98-219E-3040-B62A-07A297007A7C");
         assert_eq!(hyphens[..2], [0x82, 0xd1]);
         assert!(id("00000000-0000-0000-0000-000000000000").is_empty());

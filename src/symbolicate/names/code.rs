@@ -6,7 +6,7 @@ use std::sync::Arc;
 use swift_name::{Role, Summary, SwiftName};
 
 use super::plain::split_top;
-use super::{MERGED_MARK, swift_text};
+use super::{MERGED_PREFIX, swift_text};
 
 /// Modules of Swift's own libraries. Their code may be in an app's file: libraries are linked statically, and generic
 /// functions are compiled into the app.
@@ -40,10 +40,10 @@ pub(crate) fn holder_of_closure(function: &str) -> Option<&str> {
 
 /// Returns the kind of a function with this name, mangled or simplified, and true if the compiler merged several functions into it.
 pub(super) fn of_name(name: &str) -> (Code, bool) {
-    if let Some(reason) = reason(name) {
+    if let Some(reason) = trap_reason(name) {
         return (Code::Pseudo(reason.into()), false);
     }
-    let list = name.strip_prefix(MERGED_MARK);
+    let list = name.strip_prefix(MERGED_PREFIX);
     if list.is_some_and(|list| split_top(list, ", ").is_some()) {
         return (Code::Other, true);
     }
@@ -83,7 +83,7 @@ fn of_summary(summary: Summary) -> Code {
 }
 
 /// Returns the reason why the program ends, if the function is one of a runtime that shows it by its name.
-pub(crate) fn ending(function: &str) -> Option<&'static str> {
+pub(crate) fn trap_suffix(function: &str) -> Option<&'static str> {
     match function {
         "swift_errorInMain" => Some("Swift: an error left main"),
         "swift_unexpectedError" => Some("Swift: try! met an error"),
@@ -92,7 +92,7 @@ pub(crate) fn ending(function: &str) -> Option<&'static str> {
 }
 
 /// Returns the reason of a trap, if the name is one of a pseudo-function that an optimizer inlined there.
-fn reason(name: &str) -> Option<String> {
+fn trap_reason(name: &str) -> Option<String> {
     if let Some(text) = swift_text::runtime_failure(name) {
         return Some(format!("Swift: {text}"));
     }

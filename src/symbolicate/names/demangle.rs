@@ -16,7 +16,7 @@ use super::plain::{plain_name, without_clones};
 use crate::symbolicate::frame::{NAME_BYTES, bounded};
 
 /// The longest name that is demangled. C++'s are up to 20 KB.
-pub(crate) const LONGEST_MANGLED: usize = 64 * 1024;
+pub(crate) const MAX_MANGLED: usize = 64 * 1024;
 
 /// Parts of a C++ name that are printed: it can repeat parts of itself that print nothing.
 const MAX_PARTS: usize = 1 << 15;
@@ -50,19 +50,19 @@ impl Mangling {
 /// A mangled Rust, C++ or Swift name in its source form, any other as it is; cut at [`NAME_BYTES`].
 pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
     // What compilers add to a name stays behind its source form.
-    let (front, marks) = name.split_at(without_clones(name).len());
-    let marks = Some(marks).filter(|marks| !marks.is_empty());
-    let marks = marks.map_or(String::new(), |marks| format!(" ({marks})"));
-    let marked = |text: String| text + &marks;
+    let (front, suffixes) = name.split_at(without_clones(name).len());
+    let suffixes = Some(suffixes).filter(|suffixes| !suffixes.is_empty());
+    let suffixes = suffixes.map_or(String::new(), |suffixes| format!(" ({suffixes})"));
+    let with_suffixes = |text: String| text + &suffixes;
     let demangled = Mangling::of(name)
-        .filter(|_| name.len() <= LONGEST_MANGLED)
+        .filter(|_| name.len() <= MAX_MANGLED)
         .and_then(|mangling| match mangling {
             Mangling::Swift => swift_name::simplified(name),
-            Mangling::Rust => rust(front).map(marked),
+            Mangling::Rust => rust(front).map(with_suffixes),
             Mangling::Itanium if name.contains("17h") => {
-                rust(front).or_else(|| cpp(front)).map(marked)
+                rust(front).or_else(|| cpp(front)).map(with_suffixes)
             }
-            Mangling::Itanium => cpp(front).map(marked),
+            Mangling::Itanium => cpp(front).map(with_suffixes),
         });
     match demangled {
         Some(text) if text.len() > NAME_BYTES => Cow::Owned(bounded(&text).into_owned()),
@@ -73,8 +73,7 @@ pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
 
 fn rust(name: &str) -> Option<String> {
     let demangled = rustc_demangle::try_demangle(name).ok()?;
-    let mut out = Bounded::of(name);
-    out.ended(|out| fmt::write(out, format_args!("{demangled:#}")))
+    Bounded::text_of(name, |out| fmt::write(out, format_args!("{demangled:#}")))
 }
 
 fn cpp(name: &str) -> Option<String> {
@@ -82,30 +81,35 @@ fn cpp(name: &str) -> Option<String> {
     name.trim_start_matches('_').strip_prefix('Z')?;
     let symbol = parsed(name)?;
     let options = DemangleOptions::new().recursion_limit(192);
-    let mut out = Bounded::of(name);
-    out.ended(|out| symbol.structured_demangle(out, &options))
+    let text = Bounded::text_of(name, |out| symbol.structured_demangle(out, &options))?;
+    // `{virtual override thunk({offset(-8)}, till::Cart::pay(int))}`, which all others call a thunk to the function.
+    let thunk = text.strip_prefix("{virtual override thunk({");
+    let thunk = thunk.and_then(|rest| rest.strip_suffix(")}")?.split_once("}, "));
+    let kind = |offset: &str| ["non-virtual", "virtual"][usize::from(offset.starts_with('v'))];
+    let thunk = thunk.map(|(offset, function)| format!("{} thunk to {function}", kind(offset)));
+    Some(thunk.unwrap_or(text))
 }
 
 /// Levels of recursion that nearly all C++ names need: of 244,000 of LLVM and of C++'s library 98 %.
-const LEVELS: u32 = 40;
+const USUAL_DEPTH: u32 = 40;
 /// Bytes of all names for each of a deeper one that is none; every process may have a few.
 const FAILED_SHARE: i64 = 256;
 
 /// Parses a C++ name. The parser tries one production after another, and tries again within what it tries: it takes 0.5 µs and
-/// 250 bytes of memory for each byte of a name, and for what is none twice as much for each five levels from [`LEVELS`] on, up
+/// 250 bytes of memory for each byte of a name, and for what is none twice as much for each five levels from [`USUAL_DEPTH`] on, up
 /// to a thousand times. So deep names that turn out to be none have a share of the bytes of all names; once it is used up, deep
 /// ones stay mangled. (Of those 244,000 seven are none.)
 fn parsed(name: &str) -> Option<Symbol<&str>> {
     static CREDIT: AtomicI64 = AtomicI64::new(2048 * FAILED_SHARE);
     let credit = CREDIT.fetch_add(name.len() as i64, Relaxed);
     let limit = |levels| ParseOptions::default().recursion_limit(levels);
-    let first = Symbol::new_with_options(name, &limit(LEVELS));
+    let first = Symbol::new_with_options(name, &limit(USUAL_DEPTH));
     if credit <= 0 || !matches!(first, Err(Error::TooMuchRecursion)) {
         return first.ok();
     }
     // The longer one is, the fewer, in steps of four times 256 bytes.
     let fewer = (name.len() / 256).checked_ilog(4).unwrap_or(0);
-    let deep = Symbol::new_with_options(name, &limit((64 - 8 * fewer).max(LEVELS)));
+    let deep = Symbol::new_with_options(name, &limit((64 - 8 * fewer).max(USUAL_DEPTH)));
     if !matches!(deep, Ok(_) | Err(Error::TooMuchRecursion)) {
         CREDIT.fetch_sub(name.len() as i64 * FAILED_SHARE, Relaxed);
     }
@@ -120,7 +124,7 @@ fn without_hash(name: &str) -> &str {
 }
 
 /// Room for a name that has to be cut.
-const ROOM: usize = NAME_BYTES + 4;
+const UNCUT_BYTES: usize = NAME_BYTES + 4;
 
 /// A text that ends a little after [`NAME_BYTES`].
 struct Bounded {
@@ -130,22 +134,18 @@ struct Bounded {
 }
 
 impl Bounded {
-    /// Room for the text of a mangled name, which is seldom more than twice as long.
-    fn of(name: &str) -> Self {
-        Bounded {
-            text: String::with_capacity(ROOM.min(name.len() * 2)),
+    /// The text that is written of a mangled name, whole or cut; `None` where the writer failed otherwise.
+    fn text_of(name: &str, write: impl FnOnce(&mut Self) -> fmt::Result) -> Option<String> {
+        let mut out = Bounded {
+            // A text is seldom more than twice as long as its name.
+            text: String::with_capacity(UNCUT_BYTES.min(name.len() * 2)),
             parts: 0,
             is_full: false,
-        }
-    }
-
-    /// The text that was written, whole or cut; `None` where the writer failed otherwise.
-    fn ended(&mut self, write: impl FnOnce(&mut Self) -> fmt::Result) -> Option<String> {
-        match write(self) {
-            Ok(()) => Some(std::mem::take(&mut self.text)),
-            // One byte more than fits: the cut has its mark.
-            Err(_) if self.is_full => Some(bounded(&self.text).into_owned()),
-            Err(_) => None,
+        };
+        match write(&mut out) {
+            Ok(()) => Some(out.text),
+            // One byte more than fits: the cut ends with an ellipsis.
+            Err(_) => out.is_full.then(|| bounded(&out.text).into_owned()),
         }
     }
 }
@@ -156,7 +156,7 @@ impl fmt::Write for Bounded {
         if self.parts > MAX_PARTS {
             return Err(fmt::Error);
         }
-        let room = ROOM - self.text.len();
+        let room = UNCUT_BYTES - self.text.len();
         self.is_full = text.len() > room;
         self.text.push_str(&text[..text.floor_char_boundary(room)]);
         (!self.is_full).then_some(()).ok_or(fmt::Error)

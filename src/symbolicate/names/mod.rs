@@ -15,7 +15,7 @@ pub(crate) mod title;
 
 use std::sync::Arc;
 
-pub(crate) use code::{Code, ending, holder_of_closure};
+pub(crate) use code::{Code, holder_of_closure, trap_suffix};
 pub(crate) use plain::{plain_name, without_clones};
 
 use super::frame::{Owner, SourceFrame};
@@ -45,20 +45,32 @@ pub(crate) struct Name {
 /// Returns the parsed name of a frame.
 pub(crate) fn name(frame: &SourceFrame) -> Arc<Name> {
     thread_local! {
-        static KNOWN: Memo<Arc<Name>> = Memo::default();
+        static KNOWN: std::cell::RefCell<Memo<Arc<str>, Arc<Name>, 32768>> = Default::default();
     }
     let parse = |text: &Arc<str>| Arc::new(Name::parse(text, frame.function.as_ref()));
-    let nothing: &Arc<str> = &"".into();
+    let nothing = &Arc::default();
     let text = frame.mangled.as_ref().or(frame.function.as_ref());
     let text = text.unwrap_or(nothing);
-    let found = KNOWN.with(|known| known.of(text, parse));
+    let found = KNOWN.with_borrow_mut(|known| known.get_or_find(text, || parse(text)));
     // Debug information has the scopes of a function that is not mangled.
     let is_same = found.function == frame.function;
     if is_same { found } else { parse(text) }
 }
 
+/// Gives lambdas of C++ their full names, where debug information says `operator()` alone and the template that calls one has it.
+/// The frames are those of one address, innermost first.
+pub(crate) fn name_lambdas(frames: &mut [SourceFrame]) {
+    for at in 1..frames.len() {
+        let caller = frames[at].function.as_deref();
+        let caller = caller.filter(|_| frames[at - 1].function.as_deref() == Some(plain::CALL));
+        if let Some(name) = caller.and_then(plain::lambda_called_by) {
+            frames[at - 1].function = Some(name.into());
+        }
+    }
+}
+
 /// The word before the names of merged code, as Swift has it.
-pub(crate) const MERGED_MARK: &str = "merged ";
+pub(crate) const MERGED_PREFIX: &str = "merged ";
 
 impl Name {
     /// Returns true if the function counts in keys of groups.
@@ -77,11 +89,12 @@ impl Name {
                 (function.clone(), is_entry, false)
             }
             Code::Other if is_merged => (text.into(), false, false),
+            // It has no function, but the types that it is for.
+            Code::SwiftLanguage if own.contains("thunk for ") => (own.into(), false, false),
             _ => {
-                let plain = plain_name(printed);
+                let plain: Arc<str> = plain_name(printed).into();
                 let is_entry = plain::is_entry(&plain);
-                let says_nothing = plain::says_nothing(&plain);
-                (plain.into(), is_entry, says_nothing)
+                (plain.clone(), is_entry, plain::says_nothing(&plain))
             }
         };
         Name {
@@ -92,7 +105,7 @@ impl Name {
             is_entry,
             says_nothing,
             is_merged,
-            owner: owner::of_name(own.trim_start_matches(MERGED_MARK)),
+            owner: owner::of_name(own.trim_start_matches(MERGED_PREFIX)),
         }
     }
 }
@@ -127,11 +140,48 @@ mod tests {
     }
 
     #[test]
+    fn a_thunk_of_swift_is_named_by_the_types_that_it_is_for() {
+        let thunk = parsed("$sSo30UIGraphicsImageRendererContextCIgg_ABIegg_TRTA");
+        assert!(thunk.plain.contains("thunk for"), "{}", thunk.plain);
+    }
+
+    #[test]
     fn a_frame_that_is_not_mangled_has_the_scopes_of_its_debug_information() {
         let frames = [("pay", "till::pay(int)"), ("pay", "shop::pay(int)")];
         for (mangled, function) in frames {
             let found = name(&SourceFrame::named(mangled, function));
             assert_eq!(&*found.plain, function.strip_suffix("(int)").unwrap());
+        }
+    }
+
+    #[test]
+    fn a_lambda_has_the_function_that_holds_it() {
+        for (caller, expected) in [
+            (
+                "std::_Function_handler<long (long), till::pay(long)::{lambda(long)#3}>::_M_invoke(std::_Any_data const&, long&&)",
+                "till::pay::{lambda}::operator()",
+            ),
+            (
+                "__invoke_r<long int, till::Shop<int, char>::pay(long int) const::<lambda(till::Number)>&, long int>",
+                "till::Shop::pay::{lambda}::operator()",
+            ),
+            (
+                "std::thread::_Invoker<std::tuple<(anonymous namespace)::pay()::{lambda()#1}> >::operator()()",
+                "(anonymous namespace)::pay::{lambda}::operator()",
+            ),
+            (
+                "__invoke_impl<int, till::pay(int)::<lambda(int)>::<lambda(int)>&, int>",
+                "till::pay::{lambda}::operator()::{lambda}::operator()",
+            ),
+            (
+                "std::_Function_handler<int (int), till::pay(int)::{lambda(int)#3}::operator()(int) const::{lambda(int)#2}>::_M_invoke()",
+                "till::pay::{lambda}::operator()::{lambda}::operator()",
+            ),
+            ("std::sort<int*>(int*, int*)", "operator()"),
+        ] {
+            let mut frames = ["operator()", caller].map(|name| SourceFrame::named(name, name));
+            name_lambdas(&mut frames);
+            assert_eq!(&*name(&frames[0]).plain, expected);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Whose code a function of the app's image is, by its name alone.
 
-use super::plain::within;
+use super::plain::bracketed;
 use crate::symbolicate::frame::Owner;
 
 /// Recorders that an app links in, by how the names of their functions begin: KSCrash and its copies, PLCrashReporter,
@@ -45,7 +45,7 @@ pub(super) fn of_name(name: &str) -> Owner {
     }
     // `<X as Trait>::method` is its type's or its trait's.
     if name.starts_with('<') {
-        let inner = within(name);
+        let inner = bracketed(name);
         let inner = inner.strip_prefix("impl ").unwrap_or(inner);
         let (of, as_what) = inner.split_once(" as ").unwrap_or((inner, "std::"));
         let of = of.trim_start_matches(['&', '*', '<', '[', '(']);

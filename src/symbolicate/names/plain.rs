@@ -27,7 +27,7 @@ pub(super) fn says_nothing(name: &str) -> bool {
 
 /// The name as the source code has it, whichever compiler, build or mangling it went through:
 ///
-/// - without marks of clones and parts (`.llvm.123`, `.cold`, `.isra.0`, ` [clone …]`), hashes and crate
+/// - without suffixes of clones and parts (`.llvm.123`, `.cold`, `.isra.0`, ` [clone …]`), hashes and crate
 ///   disambiguators;
 /// - without generic and template arguments, parameters and return types, which hold closures' types;
 /// - closures, lambdas, blocks and local functions without their numbers;
@@ -51,7 +51,7 @@ pub(crate) fn plain_name(name: &str) -> Cow<'_, str> {
     if let Some(front) = block(name) {
         return Cow::Owned(front);
     }
-    Cow::Owned(bare(without_hash(name), 0))
+    Cow::Owned(simplify(without_hash(name), 0))
 }
 
 /// `kfun:till.Shop#open(kotlin.Int){}kotlin.Unit`, `kfun:till.Shop.open$lambda$0#internal`: Kotlin/Native.
@@ -75,19 +75,19 @@ fn kotlin(name: &str) -> Option<String> {
 /// `foo.llvm.123`, `foo.isra.0.cold`, `foo.1`, `foo [clone .part.0]`, `foo() (.llvm.123)`.
 pub(crate) fn without_clones(name: &str) -> &str {
     #[rustfmt::skip]
-    const MARKS: [&str; 22] = [
+    const CLONE_SUFFIXES: [&str; 22] = [
         "llvm", "cold", "hot", "warm", "unlikely", "isra", "part", "constprop", "lto_priv",
         "__uniq", "localalias", "resume", "destroy", "cleanup", "specialized", "extracted",
         "outlined", "split", "sra", "clone", "thinlto", "exit",
     ];
     let mut name = name;
-    for mark in [" [clone ", " (."] {
-        let at = name.find(mark).filter(|at| *at > 0);
+    for suffix in [" [clone ", " (."] {
+        let at = memchr::memmem::find(name.as_bytes(), suffix.as_bytes()).filter(|at| *at > 0);
         name = &name[..at.unwrap_or(name.len())];
     }
-    while let Some((front, mark)) = name.rsplit_once('.') {
-        let is_number = !mark.is_empty() && mark.bytes().all(|c| c.is_ascii_digit());
-        if front.is_empty() || !(is_number || MARKS.contains(&mark)) {
+    while let Some((front, suffix)) = name.rsplit_once('.') {
+        let is_number = !suffix.is_empty() && suffix.bytes().all(|c| c.is_ascii_digit());
+        if front.is_empty() || !(is_number || CLONE_SUFFIXES.contains(&suffix)) {
             break;
         }
         name = front;
@@ -115,13 +115,30 @@ fn block(name: &str) -> Option<String> {
     is_number.then(|| format!("{of}_block_invoke"))
 }
 
-/// Nesting deeper than this is left as it is.
-const DEPTH: usize = 16;
+/// Returns the full name of a lambda of C++ whose entry in the debug information says `operator()` alone, from the template that
+/// calls it: of `std::__invoke<till::pay(int)::{lambda(int)#1}&>` that is `till::pay(int)::{lambda(int)#1}::operator()`.
+pub(super) fn lambda_called_by(template: &str) -> Option<String> {
+    let template = template.replace(" const::", "::");
+    let heads = ["::{lambda(", "::<lambda("];
+    let at = heads.iter().filter_map(|head| template.find(head)).min()?;
+    let own = depths(&template[..at]).last().map_or(0, |(_, depth)| depth);
+    let is_end = |at: usize| b"<( ,&*".contains(&template.as_bytes()[at]);
+    let ends = depths(&template).filter(|&(at, depth)| depth < own || depth == own && is_end(at));
+    let mut ends = ends.map(|(end, _)| end);
+    let begin = ends.clone().take_while(|&end| end < at).last();
+    let end = ends.find(|&end| end > at).unwrap_or(template.len());
+    let lambda = &template[begin.map_or(0, |begin| begin + 1)..end];
+    Some(format!("{lambda}::{CALL}"))
+}
 
+/// Nesting deeper than this is left as it is.
+const MAX_DEPTH: usize = 16;
+
+pub(super) const CALL: &str = "operator()";
 const ANONYMOUS: &str = "(anonymous namespace)";
 
-fn bare(name: &str, depth: usize) -> String {
-    if depth > DEPTH {
+fn simplify(name: &str, depth: usize) -> String {
+    if depth > MAX_DEPTH {
         return name.to_owned();
     }
     let mut stripping = Stripping {
@@ -131,7 +148,13 @@ fn bare(name: &str, depth: usize) -> String {
     };
     while let Some(c) = stripping.rest.chars().next() {
         if stripping.is_at_operator() {
-            return stripping.operator();
+            // A lambda's, in which another one may be.
+            let Some(rest) = stripping.rest.strip_prefix(CALL) else {
+                return stripping.operator();
+            };
+            stripping.out.push_str(CALL);
+            stripping.rest = rest;
+            continue;
         }
         if stripping.rest.starts_with(" -> ") {
             break;
@@ -162,7 +185,7 @@ impl<'n> Stripping<'n> {
 
     /// Skips the brackets at the front, and returns the text within them.
     fn skip_brackets(&mut self) -> &'n str {
-        let inner = within(self.rest);
+        let inner = bracketed(self.rest);
         self.skip(inner.len() + 2);
         inner
     }
@@ -182,11 +205,7 @@ impl<'n> Stripping<'n> {
     fn operator(mut self) -> String {
         const WORD: usize = "operator".len();
         let after = &self.rest[WORD..];
-        let to = if after.starts_with("()") {
-            WORD + 2
-        } else {
-            after.find('(').map_or(self.rest.len(), |at| WORD + at)
-        };
+        let to = after.find('(').map_or(self.rest.len(), |at| WORD + at);
         self.out.push_str(self.rest[..to].trim_end());
         // A return type came before; what follows are parameters.
         let front = self.out.split("operator").next().unwrap_or("");
@@ -198,6 +217,14 @@ impl<'n> Stripping<'n> {
         let (rest, begins) = (self.rest, self.begins());
         let is_type = begins && (rest.starts_with("<impl ") || !self.out.ends_with("::"));
         match rest.as_bytes() {
+            // GCC's lambda in template arguments; in another one it has no `operator()` between.
+            [b'<', ..] if begins && rest.starts_with("<lambda") => {
+                self.skip_brackets();
+                self.out.push_str("{lambda}");
+                if self.rest.starts_with("::<lambda") {
+                    self.out.push_str("::operator()");
+                }
+            }
             [b'<', ..] if is_type => self.qualified_type(),
             [b'<', ..] => self.type_arguments(),
             [b'(', ..] if rest.starts_with(ANONYMOUS) => {
@@ -205,7 +232,7 @@ impl<'n> Stripping<'n> {
                 self.skip(ANONYMOUS.len());
             }
             [b'(', ..] if !begins => self.parameters(),
-            [b'{', ..] => self.closure(),
+            [b'{', ..] if begins => self.closure(),
             // Clang's lambdas have no name but a number.
             [b'$', b'_', digits @ ..] if begins => {
                 let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
@@ -216,8 +243,8 @@ impl<'n> Stripping<'n> {
                 self.skip(rest[1..].find('\'').map_or(rest.len(), |at| at + 2));
                 self.out.push_str("{lambda}");
             }
-            // `[abi:cxx11]`, a crate's disambiguator
-            [b'[', ..] if !begins => {
+            // `[abi:cxx11]`, a crate's disambiguator, `call_once{{vtable.shim}}`
+            [b'[' | b'{', ..] if !begins => {
                 self.skip_brackets();
             }
             _ => return false,
@@ -232,8 +259,8 @@ impl<'n> Stripping<'n> {
         let of_impl = || split_top(own, " for ").map(|(what, of)| (of, what));
         let below = self.depth + 1;
         self.out = match split_top(own, " as ").or_else(of_impl) {
-            Some((of, what)) => format!("<{} as {}>", bare(of, below), bare(what, below)),
-            None => bare(own, below),
+            Some((of, what)) => format!("<{} as {}>", simplify(of, below), simplify(what, below)),
+            None => simplify(own, below),
         };
     }
 
@@ -262,22 +289,16 @@ impl<'n> Stripping<'n> {
     }
 }
 
-/// Returns the part of `name` behind the last space of its front `front`: return types, `static` and the like
-/// stand before.
+/// Returns the part of `name` after the last space of its front `front` that is in no brackets, as those of `(anonymous namespace)`
+/// and `{unnamed type}` are: return types, `static` and the like stand before.
 fn last_word(front: &str, name: &str) -> String {
-    let at = front.rfind(' ').map_or(0, |at| at + 1);
-    let begin = match front.rfind(ANONYMOUS) {
-        // The only space is that of `(anonymous namespace)`.
-        Some(begin) if at < begin + ANONYMOUS.len() => {
-            front[..begin].rfind(' ').map_or(0, |at| at + 1)
-        }
-        _ => at,
-    };
+    let spaces = depths(front).filter(|&(at, depth)| depth == 0 && front.as_bytes()[at] == b' ');
+    let begin = spaces.last().map_or(0, |(at, _)| at + 1);
     name[begin..].to_owned()
 }
 
 /// Returns the text between the bracket that `text` begins with and the one that closes it.
-pub(crate) fn within(text: &str) -> &str {
+pub(crate) fn bracketed(text: &str) -> &str {
     let end = depths(text).find(|(_, depth)| *depth == 0);
     // Where nothing closes it: callers skip both brackets, which is past the end here.
     &text[1..end.map_or(text.len(), |(at, _)| at)]
@@ -291,7 +312,7 @@ fn top_level(text: &str, what: &str) -> Option<usize> {
 }
 
 /// Each byte's place, and how many brackets are open behind it. Those of `->` and `=>` are none.
-fn depths(text: &str) -> impl Iterator<Item = (usize, usize)> {
+pub(super) fn depths(text: &str) -> impl Iterator<Item = (usize, usize)> + Clone {
     let bytes = text.as_bytes();
     let (mut depth, mut before) = (0usize, 0);
     bytes.iter().enumerate().map(move |(at, &byte)| {

@@ -1,8 +1,10 @@
 //! Names in the full form, with modules and types, as older tools print them, to the simplified form.
 
+use super::plain::{depths, split_top};
+
 /// The module and the simplified form of a function or accessor in the full form: `static till.Shop.open(from: Swift.Int)
 /// throws -> ()` is `static Shop.open(from:)` of `till`. `None` for any other text.
-pub(super) fn full(text: &str) -> Option<(Option<String>, String)> {
+pub(super) fn simplify(text: &str) -> Option<(Option<String>, String)> {
     let (modifier, rest) = match text.strip_prefix("static ") {
         Some(rest) => ("static ", rest),
         None => ("", text),
@@ -12,13 +14,14 @@ pub(super) fn full(text: &str) -> Option<(Option<String>, String)> {
         Some((module, rest)) => (Some(module), rest),
         None => (None, rest),
     };
-    let (path, labels) = match top_level(rest, " -> ") {
-        Some(at) => {
-            let head = without_effects(&rest[..at]).strip_suffix(')')?;
-            let open = opening(head)?;
+    let (path, labels) = match split_top(rest, " -> ") {
+        Some((head, _)) => {
+            let head = without_effects(head).strip_suffix(')')?;
+            let opens = |&(at, depth): &(usize, usize)| depth == 1 && head[at..].starts_with('(');
+            let (open, _) = depths(head).filter(opens).last()?;
             (&head[..open], labels(&head[open + 1..]))
         }
-        None => (&rest[..top_level(rest, " : ")?], String::new()),
+        None => (split_top(rest, " : ")?.0, String::new()),
     };
     let fixities = [" infix", " prefix", " postfix"];
     let is_operator = fixities.iter().any(|fixity| path.ends_with(fixity));
@@ -47,10 +50,7 @@ fn labels(arguments: &str) -> String {
     let mut labels = String::from("(");
     let mut rest = arguments;
     while !rest.is_empty() {
-        let (argument, next) = match top_level(rest, ", ") {
-            Some(at) => (&rest[..at], &rest[at + 2..]),
-            None => (rest, ""),
-        };
+        let (argument, next) = split_top(rest, ", ").unwrap_or((rest, ""));
         let label = argument.split_once(": ").map(|(label, _)| label);
         let is_word = |label: &&str| label.chars().all(|c| c.is_alphanumeric() || c == '_');
         labels.push_str(label.filter(is_word).unwrap_or("_"));
@@ -75,37 +75,6 @@ fn without_arguments(path: &str) -> String {
     path.chars().filter(kept).collect()
 }
 
-/// The offset of the bracket whose partner was after `text`.
-fn opening(text: &str) -> Option<usize> {
-    let mut depth = 0_usize;
-    text.bytes().rposition(|byte| {
-        match byte {
-            b')' => depth += 1,
-            b'(' if depth == 0 => return true,
-            b'(' => depth -= 1,
-            _ => {}
-        }
-        false
-    })
-}
-
-/// The offset of `what` outside of all brackets.
-fn top_level(text: &str, what: &str) -> Option<usize> {
-    let (mut depth, mut before) = (0_usize, 0);
-    text.bytes().enumerate().find_map(|(at, byte)| {
-        match byte {
-            b'<' | b'(' | b'[' => depth += 1,
-            // An operator's name: `till.> infix(…)`.
-            b'>' if before != b'-' => depth = depth.saturating_sub(1),
-            b')' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        before = byte;
-        let is_here = depth == 0 && text.as_bytes()[at..].starts_with(what.as_bytes());
-        is_here.then_some(at)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::swift_text::summary;
@@ -125,14 +94,14 @@ mod tests {
             ("till.+ infix(till.A, till.A) -> till.A", "+ infix(_:_:)"),
             ("till.Shop.total.getter : Swift.Int", "Shop.total.getter"),
         ] {
-            let full = full(text);
+            let full = simplify(text);
             assert_eq!(
                 full,
                 Some((Some("till".into()), simplified.into())),
                 "{text}"
             );
         }
-        let (module, name) = full("(extension in till):Swift.String.open() -> ()").unwrap();
+        let (module, name) = simplify("(extension in till):Swift.String.open() -> ()").unwrap();
         assert_eq!(
             (module.as_deref(), name.as_str()),
             (Some("till"), "String.open()")
@@ -144,7 +113,7 @@ mod tests {
             "main",
             "-[Shop open:with:]",
         ] {
-            assert_eq!(full(text), None, "{text}");
+            assert_eq!(simplify(text), None, "{text}");
         }
     }
 

@@ -3,7 +3,7 @@
 
 use swift_name::{Role, Summary};
 
-use super::swift_full::full;
+use super::swift_full::simplify;
 
 /// Prefixes of versions, parts and thunks of a function, with true for thunks.
 const BEFORE: [(&str, bool); 12] = [
@@ -62,7 +62,7 @@ pub(crate) fn summary(text: &str) -> Option<Summary> {
         found.is_specialized = true;
         rest = rest.rsplit_once("> of ")?.1;
     }
-    let is_marked = rest.len() < text.len();
+    let has_attribute = rest.len() < text.len();
     if rest.starts_with("Swift.") {
         found.role = Role::Function;
         found.module = Some("Swift".to_owned());
@@ -76,7 +76,7 @@ pub(crate) fn summary(text: &str) -> Option<Summary> {
         let (requirement, conforming) = witness.split_once(" in conformance ")?;
         found.is_thunk = true;
         found.role = Role::Function;
-        let (module, requirement) = full(requirement).unzip();
+        let (module, requirement) = simplify(requirement).unzip();
         let requirement = requirement.as_deref();
         found.function = Some(match (requirement, conforming.split_once('.')) {
             // Its own module is before the type, too.
@@ -92,14 +92,14 @@ pub(crate) fn summary(text: &str) -> Option<Summary> {
             rest = within;
         }
         found.role = Role::Closure;
-        let (module, simplified) = full(rest).unzip();
+        let (module, simplified) = simplify(rest).unzip();
         found.module = module.flatten();
         found.function = Some(function + simplified.as_deref().unwrap_or(rest));
-    } else if let Some((module, simplified)) = full(rest) {
+    } else if let Some((module, simplified)) = simplify(rest) {
         found.role = Role::Function;
         found.module = module;
         found.function = Some(simplified);
-    } else if is_marked || is_function(rest) {
+    } else if has_attribute || is_function(rest) {
         found.role = Role::Function;
         found.function = Some(rest.to_owned());
     } else {

@@ -4,12 +4,12 @@ use super::swift_text;
 
 /// Bytes after a symbol up to which it names the function. A symbol table without local symbols names the last
 /// export before an address, however far away.
-const NEAR: u64 = 64 << 10;
+const MAX_DISTANCE: u64 = 64 << 10;
 
 /// Returns the function's name that `symbol` is, `offset` bytes before the frame's address; `None` if it is no name.
 pub(crate) fn function(symbol: &str, offset: Option<u64>) -> Option<&str> {
     let name = without_line(symbol.trim());
-    let is_near = offset.is_none_or(|offset| offset <= NEAR);
+    let is_near = offset.is_none_or(|offset| offset <= MAX_DISTANCE);
     (is_near && !is_placeholder(name) && trap_message(name).is_none()).then_some(name)
 }
 

@@ -1,9 +1,9 @@
 //! Titles of reports and groups, as a developer would write them in an issue: what happened, where, and the message.
 
 /// Characters of a message that a title has.
-const MESSAGE: usize = 90;
+const MAX_MESSAGE: usize = 90;
 /// Characters of a message that are compared.
-const COMPARED: usize = 300;
+const MAX_COMPARED: usize = 300;
 
 /// The parts of a title.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,7 +43,7 @@ impl TitleParts<'_> {
 /// The first line of a message, cut between two words.
 pub(crate) fn shortened(message: &str) -> Option<String> {
     let line = first_line(message)?;
-    let Some((end, _)) = line.char_indices().nth(MESSAGE) else {
+    let Some((end, _)) = line.char_indices().nth(MAX_MESSAGE) else {
         return Some(line.to_owned());
     };
     let cut = &line[..end];
@@ -56,7 +56,7 @@ pub(crate) fn shortened(message: &str) -> Option<String> {
 /// lines after it are data.
 pub(crate) fn pattern(message: &str) -> Option<String> {
     let line = first_line(message)?;
-    let line: String = line.chars().take(COMPARED).collect();
+    let line: String = line.chars().take(MAX_COMPARED).collect();
     let line = without_quoted(&line);
     let words = line.split_whitespace().filter_map(without_numbers);
     let words: Vec<String> = words.collect();
@@ -115,8 +115,8 @@ fn quoted(text: &str, close: char) -> Option<usize> {
 /// A word without its numbers; `None` where nothing else is in it.
 fn without_numbers(word: &str) -> Option<String> {
     // A UUID has groups without a digit, and short ones.
-    let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
-    let digits = bare.replace('-', "");
+    let trimmed = word.trim_matches(|c: char| !c.is_alphanumeric());
+    let digits = trimmed.replace('-', "");
     let is_hex = digits.chars().all(|c| c.is_ascii_hexdigit());
     if is_hex && digits.len() >= 16 && digits.contains(|c: char| c.is_ascii_digit()) {
         return None;
@@ -171,11 +171,11 @@ mod tests {
         assert_eq!(shortened(" \n"), None);
         let long = shortened(&"word ".repeat(40)).unwrap();
         assert!(
-            long.ends_with("word …") && long.chars().count() <= MESSAGE + 2,
+            long.ends_with("word …") && long.chars().count() <= MAX_MESSAGE + 2,
             "{long}"
         );
         let solid = shortened(&"ü".repeat(200)).unwrap();
-        assert_eq!(solid.chars().count(), MESSAGE + 2);
+        assert_eq!(solid.chars().count(), MAX_MESSAGE + 2);
     }
 
     #[test]

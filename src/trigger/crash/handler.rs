@@ -10,8 +10,7 @@ use std::sync::atomic::Ordering;
 
 use super::installed::{self, installed};
 use super::previous::DeliveredSignal;
-use super::shared;
-use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, STATE, SeenState};
+use super::state::{self, CrashOwner, CrashStage, FAULTS_HANDLED, STATE, SeenState};
 use super::survival;
 use super::waiting;
 use super::watch;
@@ -20,12 +19,9 @@ use super::{Crash, CrashWriter};
 use crate::capture::Registers;
 use crate::platform::signals::{self, Previous, SignalInfo};
 use crate::platform::{
-    ScarceStack, Thread, context, is_debugged, keeping_errno, own_thread, process_id, process_mark,
-    provide_stacks, stacks,
+    ScarceStack, Thread, context, is_debugged, keeping_errno, own_thread, process_id,
+    process_token, stacks,
 };
-
-/// Size of the alternate stack that the installing thread is given if it has none or a smaller one.
-const ALTERNATE_STACK: usize = 64 << 10;
 
 /// Installs the handlers. `writer` is called by the dying thread, once for the process.
 pub(crate) fn install(
@@ -33,13 +29,10 @@ pub(crate) fn install(
     writer: &'static CrashWriter,
 ) -> Result<(), (Option<i32>, std::io::Error)> {
     let ours = installed::install(writer).map_err(|error| (None, error))?;
-    let given = stacks::ensure_alternate_stack(ALTERNATE_STACK, ALTERNATE_STACK)
-        .map_err(|error| (None, error))?;
-    provide_stacks();
+    let given = stacks::ensure_alternate_stack(stacks::ALTERNATE).map_err(|error| (None, error))?;
     ours.leave_to_debugger
         .store(crash.leave_to_debugger, Ordering::Relaxed);
-    shared::forget();
-    STATE.install(process_mark());
+    STATE.install(process_token());
     signals::install(crash.signals(), handle).map_err(|(signal, error)| {
         let _ = STATE.uninstall(state::now());
         given.take_back();
@@ -123,7 +116,7 @@ pub(super) fn handle(
             }
         }
     }
-    ours.inspect(|ours| ours.leaves_chain());
+    ours.inspect(|ours| ours.reset_chain());
 }
 
 /// Has a signal come again, whose facts the kernel has not given since signal(2) has put back our handler by its address.
@@ -165,22 +158,21 @@ impl DeliveredSignal {
             return Next::Nothing;
         }
         if state::now().stage == CrashStage::Off {
-            shared::note(self.signal);
             return Next::Previous;
         }
         let thread = Thread::current();
         // SAFETY: the caller vouches for info.
         let facts = unsafe { signals::read_siginfo(self.signal, self.info) };
         // Whatever the app makes of the signal: these are ours.
-        if watch::is_call(&facts, thread) {
+        if watch::is_recall(&facts, thread) {
             #[cfg(target_os = "linux")]
             // SAFETY: the caller vouches for the context.
             keeping_errno(|| unsafe { self.look_until_written() });
             return Next::Nothing;
         }
-        let is_nudge = watch::is_nudge(&facts, thread);
+        let is_cut_off = watch::is_cut_off(&facts, thread);
         // SAFETY: the caller vouches for what arrived.
-        if !is_nudge && unsafe { self.is_no_death(&facts) } {
+        if !is_cut_off && unsafe { self.is_no_death(&facts) } {
             return Next::Nothing;
         }
         let leaves = installed().is_some_and(|ours| ours.leave_to_debugger.load(Ordering::Relaxed));
@@ -188,7 +180,7 @@ impl DeliveredSignal {
             return Next::Previous;
         }
         // SAFETY: the caller vouches for what arrived.
-        unsafe { self.report_death(&facts, thread, is_nudge) }
+        unsafe { self.report_death(&facts, thread, is_cut_off) }
     }
 
     /// Returns true if the process does not die of the signal, whoever handles it.
@@ -212,7 +204,7 @@ impl DeliveredSignal {
     ///
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
-    unsafe fn report_death(&self, facts: &SignalInfo, thread: Thread, is_nudge: bool) -> Next {
+    unsafe fn report_death(&self, facts: &SignalInfo, thread: Thread, is_cut_off: bool) -> Next {
         let here = CrashOwner::of(thread);
         let before = signals::previous(self.signal);
         let mut then = Next::Previous;
@@ -225,10 +217,10 @@ impl DeliveredSignal {
             match seen.stage {
                 CrashStage::Writing if is_mine => {
                     // SAFETY: the caller vouches for what arrived, and this thread is writing.
-                    return unsafe { self.crashed_while_writing(facts, is_nudge) };
+                    return unsafe { self.crashed_while_writing(facts, is_cut_off) };
                 }
                 // It has come too late.
-                _ if is_nudge => return Next::Nothing,
+                _ if is_cut_off => return Next::Nothing,
                 CrashStage::Off => return Next::Previous,
                 // A handler that deals with faults, or that another thread is in: that one may wait for this thread to
                 // come to it.
@@ -237,7 +229,7 @@ impl DeliveredSignal {
                         && matches!(then, Next::Previous)
                         && !is_mine
                         && (seen.stage == CrashStage::Asking
-                            || seen.survived() >= DEALS_WITH_IT) =>
+                            || seen.survived() >= FAULTS_HANDLED) =>
                 {
                     // SAFETY: the caller vouches for what arrived.
                     if unsafe { self.call_previous() } {
@@ -279,7 +271,7 @@ impl DeliveredSignal {
                     // SAFETY: the caller vouches for what arrived.
                     unsafe { self.note(thread) };
                     let asks = before == Previous::Handler && matches!(then, Next::Previous);
-                    let is_over = keeping_errno(|| waiting::for_the_end_of(seen, asks));
+                    let is_over = keeping_errno(|| waiting::wait_for_end_of(seen, asks));
                     waiting::leave(thread);
                     if !is_over {
                         return then;
@@ -337,7 +329,7 @@ impl DeliveredSignal {
     ///
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal, and this thread is writing.
-    unsafe fn crashed_while_writing(&self, facts: &SignalInfo, is_nudge: bool) -> Next {
+    unsafe fn crashed_while_writing(&self, facts: &SignalInfo, is_cut_off: bool) -> Next {
         // Darwin gives a general protection fault the code of what is sent, and no sender.
         let is_unknown = |sender: u32| cfg!(target_vendor = "apple") && sender == 0;
         let is_other = |sender| sender != process_id() && !is_unknown(sender);
@@ -351,7 +343,7 @@ impl DeliveredSignal {
             return Next::Nothing;
         }
         // SAFETY: the caller vouches for the context.
-        if unsafe { writing::cut_off(self.frame, is_nudge) } {
+        if unsafe { writing::cut_off(self.frame, is_cut_off) } {
             Next::Nothing
         } else {
             Next::Default

@@ -9,7 +9,7 @@ use crate::platform::stacks::CrashStack;
 use crate::platform::{Thread, context, entry};
 
 /// The handler's own needs: unwinding, formatting and a section's making, in debug builds too.
-const STACK: usize = 512 << 10;
+const CRASH_STACK: usize = 512 << 10;
 /// For signals that come while a report is written.
 const SALVAGE_STACK: usize = 128 << 10;
 
@@ -46,7 +46,7 @@ pub(super) fn install(writer: &'static CrashWriter) -> std::io::Result<&'static 
     let made = Box::leak(Box::new(Installed {
         writer,
         salvage: CrashStack::new(SALVAGE_STACK)?,
-        stack: CrashStack::new(STACK)?,
+        stack: CrashStack::new(CRASH_STACK)?,
         leave_to_debugger: AtomicBool::new(false),
         chain: AtomicU64::new(0),
         frame: AtomicPtr::default(),
@@ -56,9 +56,9 @@ pub(super) fn install(writer: &'static CrashWriter) -> std::io::Result<&'static 
 }
 
 /// More than any chain of handlers has: they call each other in a ring, or ours faults each time before it gets anywhere.
-const MOST_IN_CHAIN: u64 = 3;
+const MAX_CHAIN: u64 = 3;
 /// Bytes of stack that a handler of a chain takes at most.
-const NEAR: u64 = 64 << 10;
+const MAX_HANDLER_STACK: u64 = 64 << 10;
 
 impl Installed {
     /// Returns true if handlers are called within each other without end: one that was there before, or came over ours,
@@ -71,7 +71,7 @@ impl Installed {
         let place = |at: usize| Thread::current().id() << 40 | u64::from(at as u32) << 8;
         let last = self.chain.load(Ordering::Relaxed);
         // Of the same thread: stacks of two may lie side by side.
-        let is_within = |at: u64| (1..NEAR).contains(&(last.wrapping_sub(at) >> 8));
+        let is_within = |at: u64| (1..MAX_HANDLER_STACK).contains(&(last.wrapping_sub(at) >> 8));
         // SAFETY: the caller vouches for the context.
         let (sp, alternate) = unsafe {
             let sp = Registers::from_context(frame).sp() as usize;
@@ -88,11 +88,11 @@ impl Installed {
         let before = if goes_on { last & 0xff } else { 0 };
         let count = before.saturating_add(1);
         self.chain.store(this | count, Ordering::Relaxed);
-        count > MOST_IN_CHAIN
+        count > MAX_CHAIN
     }
 
     /// The innermost handler returns. Signal-safe.
-    pub fn leaves_chain(&self) {
+    pub fn reset_chain(&self) {
         self.chain.store(0, Ordering::Relaxed);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::installed::installed;
-use super::state::{self, CrashOwner, CrashStage, DEALS_WITH_IT, STATE};
+use super::state::{self, CrashOwner, CrashStage, FAULTS_HANDLED, STATE};
 use super::survival;
 use super::writing::write;
 use crate::capture::Registers;
@@ -13,7 +13,7 @@ use crate::platform::signals::{self, Previous};
 
 /// Takes the exception ports, beside the handler of signals.
 pub(super) fn install() {
-    exceptions::install(Server { report, went_on });
+    exceptions::install(Server { report, survived });
 }
 
 /// Gives them back.
@@ -36,7 +36,7 @@ fn report(exception: &MachException) -> bool {
     // A handler that was set after ours has the signal first: what it does not deal with, it passes on to ours.
     let handled = signals::is_replaced(signal.number)
         || signals::previous(signal.number) == Previous::Handler
-            && seen.survived() >= DEALS_WITH_IT;
+            && seen.survived() >= FAULTS_HANDLED;
     let leaves = installed().is_none_or(|ours| ours.leave_to_debugger.load(Ordering::Relaxed));
     if handled || leaves && is_debugged() {
         return false;
@@ -47,10 +47,10 @@ fn report(exception: &MachException) -> bool {
     let registers = Registers::native(registers);
     // SAFETY: claimed just now.
     unsafe { write(thread, signal, registers, Some(exception.name())) };
-    STATE.dies(writing, CrashOwner::of(thread)).is_some()
+    STATE.mark_dying(writing, CrashOwner::of(thread)).is_some()
 }
 
-fn went_on(exception: &MachException) {
+fn survived(exception: &MachException) {
     let seen = state::now();
     if seen.stage == CrashStage::Dying && seen.owner == CrashOwner::of(exception.thread) {
         survival::retract_survived(seen);

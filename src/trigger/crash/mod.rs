@@ -21,7 +21,6 @@ mod installed;
 #[cfg(target_vendor = "apple")]
 mod mach;
 mod previous;
-mod shared;
 mod state;
 mod survival;
 mod waiting;
@@ -32,7 +31,7 @@ pub(crate) use handler::{install, uninstall};
 pub(crate) use state::{in_progress, is_undecided};
 pub(crate) use survival::{LifeWatch, ends_in_order, lives_on};
 pub(crate) use waiting::crashed_too;
-pub(crate) use watch::{Away, call};
+pub(crate) use watch::{OtherWork, recall_monitor};
 pub(crate) use writing::CrashPart;
 #[cfg(all(feature = "__internals", target_os = "linux"))]
 pub use writing::set_phase_hook;

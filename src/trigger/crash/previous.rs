@@ -26,7 +26,7 @@ impl DeliveredSignal {
     /// # Safety
     /// - All fields are what the kernel gave the handler for the signal.
     pub(super) unsafe fn decide(&self) {
-        let before = own();
+        let before = own_report();
         let nested = before.is_some_and(|seen| seen.stage == CrashStage::Asking);
         match signals::previous(self.signal) {
             // SAFETY: the caller vouches for info.
@@ -50,7 +50,7 @@ impl DeliveredSignal {
                     return answered(nested);
                 }
                 // It took so long that the report was taken back.
-                if before.is_some() && own().is_none() {
+                if before.is_some() && own_report().is_none() {
                     survival::wait_while(|seen| seen.stage == CrashStage::Retracting);
                     // SAFETY: the caller vouches for what arrived.
                     unsafe { self.write(state::now()) };
@@ -77,8 +77,8 @@ impl DeliveredSignal {
             let _ = signals::reinstall(self.signal);
             return answered(nested);
         }
-        if let Some(seen) = own() {
-            let _ = STATE.dies(seen, seen.owner);
+        if let Some(seen) = own_report() {
+            let _ = STATE.mark_dying(seen, seen.owner);
         }
         // SAFETY: the caller vouches for what arrived.
         unsafe { signals::deliver_again(self.signal, self.info, self.frame) };
@@ -92,7 +92,7 @@ impl DeliveredSignal {
         // SAFETY: the caller vouches for the context.
         let alternate = unsafe { context::alternate_stack(self.frame.cast()) };
         let calls = survival::calls_of(self.here as u64, &alternate);
-        let _ = own().and_then(|seen| STATE.asks(seen, calls));
+        let _ = own_report().and_then(|seen| STATE.ask_previous(seen, calls));
         // SAFETY: the caller vouches for what arrived.
         unsafe { self.call_previous() }
     }
@@ -108,7 +108,7 @@ impl DeliveredSignal {
 }
 
 /// The state, where the calling thread is the owner of a report that stands.
-fn own() -> Option<SeenState> {
+fn own_report() -> Option<SeenState> {
     let stands = [CrashStage::Writing, CrashStage::Asking, CrashStage::Dying];
     let seen = state::now();
     (stands.contains(&seen.stage) && seen.owner == CrashOwner::current()).then_some(seen)
@@ -117,7 +117,7 @@ fn own() -> Option<SeenState> {
 /// The process goes on after what the calling thread has reported, as far as is known now. A handler that is nested in
 /// another one leaves that to it.
 fn answered(nested: bool) {
-    if let Some(seen) = own()
+    if let Some(seen) = own_report()
         && !nested
     {
         let _ = STATE.answers(seen);

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::platform::atomic::Atomic;
-use crate::platform::{Thread, process_mark};
+use crate::platform::{Thread, process_token};
 
 /// Stage of a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,7 @@ const PROCESS: u32 = 35;
 const SURVIVED: u32 = 57;
 const PROCESS_BITS: u64 = (1 << (SURVIVED - PROCESS)) - 1;
 /// The count comes round to half of it, so that it never looks small again.
-const MOST_COUNTED: u64 = (1 << (64 - SURVIVED)) - 1;
+const MAX_SURVIVED: u64 = (1 << (64 - SURVIVED)) - 1;
 
 impl SeenState {
     fn of(word: u64, process: u32) -> SeenState {
@@ -96,7 +96,7 @@ impl SeenState {
     }
 
     /// The same process and count in another stage.
-    fn to(self, stage: CrashStage, owner: CrashOwner) -> SeenState {
+    fn in_stage(self, stage: CrashStage, owner: CrashOwner) -> SeenState {
         let kept = self.word >> PROCESS << PROCESS;
         let word = kept | (stage as u64) << STAGE | u64::from(owner.0);
         SeenState { stage, owner, word }
@@ -105,12 +105,12 @@ impl SeenState {
     /// `Idle`, and one report more that was taken back.
     fn to_next(self) -> SeenState {
         let survived = match self.survived() {
-            MOST_COUNTED => MOST_COUNTED / 2 + 1,
+            MAX_SURVIVED => MAX_SURVIVED / 2 + 1,
             fewer => fewer.saturating_add(1),
         };
         let kept = self.word & ((1 << SURVIVED) - 1);
         let word = kept | survived << SURVIVED;
-        SeenState { word, ..self }.to(Idle, CrashOwner::NONE)
+        SeenState { word, ..self }.in_stage(Idle, CrashOwner::NONE)
     }
 }
 
@@ -137,11 +137,12 @@ pub(super) static STATE: CrashState = CrashState {
 /// All of these are signal-safe, and a transition gives `None` where it is not to be made from there, or where
 /// another thread has made one meanwhile.
 impl<A: Atomic<Value = u64>> CrashState<A> {
+    #[inline(never)]
     pub fn now(&self, process: u32) -> SeenState {
         SeenState::of(self.word.load(Ordering::SeqCst), process)
     }
 
-    fn go(&self, seen: SeenState, from: &[CrashStage], to: SeenState) -> Option<SeenState> {
+    fn transition(&self, seen: SeenState, from: &[CrashStage], to: SeenState) -> Option<SeenState> {
         let order = Ordering::SeqCst;
         let gone = from.contains(&seen.stage)
             && (self.word)
@@ -158,13 +159,13 @@ impl<A: Atomic<Value = u64>> CrashState<A> {
             let to = match seen.stage {
                 Off => {
                     let word = (u64::from(process) & PROCESS_BITS) << PROCESS;
-                    SeenState { word, ..seen }.to(Idle, CrashOwner::NONE)
+                    SeenState { word, ..seen }.in_stage(Idle, CrashOwner::NONE)
                 }
                 // A handler that comes back finds another count.
                 Idle | Asking | Answered => seen.to_next(),
                 Writing | Dying | Retracting => return,
             };
-            if self.go(seen, &STAGES, to).is_some() {
+            if self.transition(seen, &STAGES, to).is_some() {
                 return;
             }
         }
@@ -174,38 +175,38 @@ impl<A: Atomic<Value = u64>> CrashState<A> {
     pub fn uninstall(&self, seen: SeenState) -> Option<SeenState> {
         match seen.stage {
             Off => Some(seen),
-            _ => self.go(seen, &[Idle], seen.to(Off, CrashOwner::NONE)),
+            _ => self.transition(seen, &[Idle], seen.in_stage(Off, CrashOwner::NONE)),
         }
     }
 
     /// `owner` is to write the report of this signal.
     pub fn claim(&self, seen: SeenState, owner: CrashOwner, signal: i32) -> Option<SeenState> {
-        let writing = self.go(seen, &[Idle], seen.to(Writing, owner))?;
+        let writing = self.transition(seen, &[Idle], seen.in_stage(Writing, owner))?;
         self.signal.store(signal as u64, Ordering::Relaxed);
         Some(writing)
     }
 
     /// The report stands, and its owner, whose handler has its calls on this part of a stack, is about to call the one from
     /// before us.
-    pub fn asks(&self, seen: SeenState, calls: Range<u64>) -> Option<SeenState> {
+    pub fn ask_previous(&self, seen: SeenState, calls: Range<u64>) -> Option<SeenState> {
         let from = [Writing, Dying];
         if from.contains(&seen.stage) {
             // Its owner alone stores here.
             self.bottom.store(calls.start, Ordering::Relaxed);
             self.handler.store(calls.end, Ordering::Relaxed);
         }
-        self.go(seen, &from, seen.to(Asking, seen.owner))
+        self.transition(seen, &from, seen.in_stage(Asking, seen.owner))
     }
 
     /// The process goes on, as far as the owner's handler can say.
     pub fn answers(&self, seen: SeenState) -> Option<SeenState> {
         let from = [Writing, Asking, Dying];
-        self.go(seen, &from, seen.to(Answered, seen.owner))
+        self.transition(seen, &from, seen.in_stage(Answered, seen.owner))
     }
 
     /// The process dies of what was reported: `owner`'s signal comes (again).
-    pub fn dies(&self, seen: SeenState, owner: CrashOwner) -> Option<SeenState> {
-        self.go(seen, &[Writing, Asking], seen.to(Dying, owner))
+    pub fn mark_dying(&self, seen: SeenState, owner: CrashOwner) -> Option<SeenState> {
+        self.transition(seen, &[Writing, Asking], seen.in_stage(Dying, owner))
     }
 
     /// The process lives on after what was reported: has `retract` take the report back, and the next one may come.
@@ -216,9 +217,9 @@ impl<A: Atomic<Value = u64>> CrashState<A> {
         retract: impl FnOnce(),
     ) -> Option<SeenState> {
         let from = [Asking, Answered, Dying];
-        let retracting = self.go(seen, &from, seen.to(Retracting, noticed_by))?;
+        let retracting = self.transition(seen, &from, seen.in_stage(Retracting, noticed_by))?;
         retract();
-        self.go(retracting, &[Retracting], retracting.to_next())
+        self.transition(retracting, &[Retracting], retracting.to_next())
     }
 
     /// The signal of the report that stands.
@@ -234,7 +235,7 @@ impl<A: Atomic<Value = u64>> CrashState<A> {
 
 /// The state of this process now. Signal-safe.
 pub(super) fn now() -> SeenState {
-    STATE.now(process_mark())
+    STATE.now(process_token())
 }
 
 /// Returns true while a crash is reported that the process is about to die of, as far as is known: no stacks are taken for
@@ -250,7 +251,7 @@ pub(crate) fn is_undecided() -> bool {
 }
 
 /// A previous handler that has dealt with so many faults is called first from then on.
-pub(super) const DEALS_WITH_IT: u64 = 8;
+pub(super) const FAULTS_HANDLED: u64 = 8;
 
 /// `scripts/model`
 #[cfg(all(loom, test))]
@@ -331,13 +332,13 @@ mod model {
                         self.alone(|| {
                             assert_eq!(self.reports.fetch_add(1, Ordering::SeqCst), 0);
                         });
-                        let asking = self.state.asks(mine, 0..owner.0.into());
+                        let asking = self.state.ask_previous(mine, 0..owner.0.into());
                         let asking = asking.expect("no other leaves Writing");
                         match does {
                             Does::JumpsAway => {}
                             // Where it fails, another thread has found that this one lives on.
                             Does::Returns => drop(self.state.answers(asking)),
-                            Does::GivesWay => drop(self.state.dies(asking, owner)),
+                            Does::GivesWay => drop(self.state.mark_dying(asking, owner)),
                         }
                         return true;
                     }

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::installed::installed;
-use super::shared::HandlerWatch;
 use super::state::{self, CrashOwner, CrashStage, STATE, SeenState};
 #[cfg(target_os = "linux")]
 use super::watch::PartWatch;
@@ -12,23 +11,23 @@ use crate::platform::{entry, keeping_errno, signals};
 use crate::trigger::heartbeat::HEARTBEAT;
 
 /// Code so near below a handler of ours on the stack was called while that one ran.
-const NEAR: u64 = 64 << 10;
+const MAX_HANDLER_STACK: u64 = 64 << 10;
 /// Period of the looks of [`LifeWatch`], nanoseconds.
 const POLL: u64 = 100_000_000;
 /// A process has survived a fault so long after the handler of that was left, nanoseconds.
-const LIVES_ON: u64 = 2_000_000_000;
+const SURVIVED_AFTER: u64 = 2_000_000_000;
 /// A fault whose thread has run for so long, perhaps in that handler, counts as survived, nanoseconds.
-const RUNS_ON: u64 = 10_000_000_000;
+const SURVIVED_RUNNING: u64 = 10_000_000_000;
 
 /// The end of the process, or of the monitor, waits so many steps at most for a report that is being written.
-const WAIT_STEPS: u32 = 500;
+const MAX_WAIT_STEPS: u32 = 500;
 /// Nanoseconds.
 const WAIT_STEP: i64 = 10_000_000;
 
 /// Returns the part of a stack on which the calls of a handler at `here` lie. An `alternate` stack may lie right above the
 /// thread's own, where the code lies that it has jumped to. Signal-safe.
 pub(super) fn calls_of(here: u64, alternate: &Range<u64>) -> Range<u64> {
-    let lowest = here.saturating_sub(NEAR - 1);
+    let lowest = here.saturating_sub(MAX_HANDLER_STACK - 1);
     let bottom = Some(alternate.start).filter(|_| alternate.contains(&here));
     lowest.max(bottom.unwrap_or(0))..here
 }
@@ -50,6 +49,7 @@ pub(super) fn has_left(owner: CrashOwner) -> Option<bool> {
 }
 
 /// The process lives on after what was reported, if a report stands. Signal-safe.
+#[inline(never)]
 pub(super) fn retract_survived(seen: SeenState) {
     let retract = || {
         // A process that is to end, and has a handler for that, will.
@@ -68,7 +68,7 @@ pub(super) fn retract_survived(seen: SeenState) {
 /// Waits while `is_open` is true of the state, 5 s at most, and returns the last state. Signal-safe.
 pub(super) fn wait_while(mut is_open: impl FnMut(SeenState) -> bool) -> SeenState {
     let mut seen = state::now();
-    for _ in 0..WAIT_STEPS {
+    for _ in 0..MAX_WAIT_STEPS {
         if !is_open(seen) {
             break;
         }
@@ -114,7 +114,7 @@ pub(crate) fn lives_on() -> bool {
 /// being reported, or about which an earlier handler is asked, may be one: waits for it, but a second at most while that thread
 /// runs, since it may have jumped out of that handler. Signal-safe.
 pub(crate) fn ends_in_order() {
-    let seen = wait_until_decided(WAIT_STEPS / 5);
+    let seen = wait_until_decided(MAX_WAIT_STEPS / 5);
     if is_survived(seen) != Some(false) {
         retract_survived(seen);
     }
@@ -123,7 +123,6 @@ pub(crate) fn ends_in_order() {
 /// Observations of the helper thread on a report that is written, or undecided.
 #[derive(Debug, Default)]
 pub(crate) struct LifeWatch {
-    handlers: HandlerWatch,
     since: Option<(SeenState, u64)>,
     #[cfg(target_os = "linux")]
     part: PartWatch,
@@ -132,15 +131,14 @@ pub(crate) struct LifeWatch {
 impl LifeWatch {
     /// Takes the report back once the process has lived on for a while. Gives the nanoseconds to the next look; `None`
     /// where there is no crash.
-    pub fn look(&mut self, now: u64) -> Option<u64> {
+    pub fn check_survival(&mut self, now: u64) -> Option<u64> {
         let seen = state::now();
         let left = match seen.stage {
-            CrashStage::Off => return None,
-            CrashStage::Idle => return self.handlers.look(now),
+            CrashStage::Off | CrashStage::Idle => return None,
             CrashStage::Asking | CrashStage::Answered => is_survived(seen),
             #[cfg(target_os = "linux")]
             CrashStage::Writing => {
-                self.part.look(seen.owner.thread(), now);
+                self.part.cut_off_stalled(seen.owner.thread(), now);
                 return Some(POLL);
             }
             _ => return Some(POLL),
@@ -150,8 +148,8 @@ impl LifeWatch {
         let since = if stays { since } else { now };
         self.since = Some((seen, since));
         let enough = match left {
-            Some(true) => LIVES_ON,
-            None => RUNS_ON,
+            Some(true) => SURVIVED_AFTER,
+            None => SURVIVED_RUNNING,
             Some(false) => u64::MAX,
         };
         if now.saturating_sub(since) >= enough {

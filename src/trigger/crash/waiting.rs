@@ -16,18 +16,18 @@ use crate::platform::signals;
 /// Time between two looks, nanoseconds.
 const POLL: u64 = 2_000_000;
 /// While the report is written, or the first thread is ready to run and has no CPU, at most so long, nanoseconds.
-const AT_MOST: u64 = 60_000_000_000;
+const MAX_WAIT: u64 = 60_000_000_000;
 /// Behind its report, while it is blocked in a previous handler, at most so long: where that waits for one of these
 /// others, it waits for ever.
-const BLOCKED: u64 = 5_000_000_000;
+const MAX_BLOCKED: u64 = 5_000_000_000;
 /// While it is blocked elsewhere, since it has jumped out of that handler, and lives on.
-const JUMPED: u64 = 200_000_000;
+const MAX_BLOCKED_ELSEWHERE: u64 = 200_000_000;
 /// Behind its report, it runs for at most so long.
-const RUNS: u64 = 1_000_000_000;
+const MAX_RUNNING: u64 = 1_000_000_000;
 
 /// Waits for the end of what was seen of another thread, or until that thread asks a previous handler, which `asks` to be
 /// called on this one too; `false` where it takes too long.
-pub(super) fn for_the_end_of(first: SeenState, asks: bool) -> bool {
+pub(super) fn wait_for_end_of(first: SeenState, asks: bool) -> bool {
     let lives_on = |seen| {
         retract_survived(seen);
         true
@@ -56,7 +56,7 @@ pub(super) fn for_the_end_of(first: SeenState, asks: bool) -> bool {
         }
         signals::pause(POLL as i64);
         let now = monotonic();
-        if now.saturating_sub(start) >= AT_MOST {
+        if now.saturating_sub(start) >= MAX_WAIT {
             return false;
         }
         let since = now.saturating_sub(std::mem::replace(&mut last, now));
@@ -64,7 +64,7 @@ pub(super) fn for_the_end_of(first: SeenState, asks: bool) -> bool {
             continue;
         }
         let cpu = thread_cpu(thread.tid());
-        if cpu.saturating_sub(*cpu_then.get_or_insert(cpu)) >= RUNS {
+        if cpu.saturating_sub(*cpu_then.get_or_insert(cpu)) >= MAX_RUNNING {
             // It computes: more likely elsewhere than in a handler.
             return is_asking && lives_on(seen);
         }
@@ -72,17 +72,17 @@ pub(super) fn for_the_end_of(first: SeenState, asks: bool) -> bool {
             continue;
         }
         blocked = blocked.saturating_add(since);
-        if is_asking && blocked >= JUMPED && has_left(seen.owner) == Some(true) {
+        if is_asking && blocked >= MAX_BLOCKED_ELSEWHERE && has_left(seen.owner) == Some(true) {
             return lives_on(seen);
         }
-        if blocked >= BLOCKED {
+        if blocked >= MAX_BLOCKED {
             return false;
         }
     }
 }
 
 /// Threads that are remembered, at most; those beyond are captured like any other, if they answer.
-const SLOTS: usize = 64;
+const MAX_THREADS: usize = 64;
 
 /// Place where a thread crashed that waits.
 struct WitnessSlot {
@@ -91,12 +91,12 @@ struct WitnessSlot {
     registers: [AtomicU64; REGISTERS],
 }
 
-static SLOT: [WitnessSlot; SLOTS] = [const {
+static SLOT: [WitnessSlot; MAX_THREADS] = [const {
     WitnessSlot {
         thread: AtomicU64::new(0),
         registers: [const { AtomicU64::new(0) }; REGISTERS],
     }
-}; SLOTS];
+}; MAX_THREADS];
 
 fn slot_of(thread: Thread) -> Option<&'static WitnessSlot> {
     let is_its = |slot: &&WitnessSlot| slot.thread.load(Ordering::Acquire) == thread.id() << 1;

@@ -11,38 +11,38 @@ use crate::platform::signals::SignalInfo;
 use crate::platform::{Thread, process_id};
 
 /// The thread that a signal is sent to, since its part stands still; 0 once it has come.
-static NUDGED: AtomicU64 = AtomicU64::new(0);
+static CUT_OFF: AtomicU64 = AtomicU64::new(0);
 /// The thread that looks, while it does other work; 0 else.
-static AWAY: AtomicU64 = AtomicU64::new(0);
+static OTHER_WORK: AtomicU64 = AtomicU64::new(0);
 /// The same thread once a signal is sent to call it back; 0 once that has come.
-static CALLED: AtomicU64 = AtomicU64::new(0);
+static CALLED_BACK: AtomicU64 = AtomicU64::new(0);
 
 /// Other work of the thread that looks. Begin it before the last look that precedes the work: a crash before that look is seen,
 /// a later one calls back.
 #[derive(Debug)]
-pub(crate) struct Away(());
+pub(crate) struct OtherWork(());
 
-impl Away {
-    pub fn begin() -> Away {
-        AWAY.store(Thread::current().id(), Ordering::SeqCst);
-        Away(())
+impl OtherWork {
+    pub fn begin() -> OtherWork {
+        OTHER_WORK.store(Thread::current().id(), Ordering::SeqCst);
+        OtherWork(())
     }
 }
 
-impl Drop for Away {
+impl Drop for OtherWork {
     fn drop(&mut self) {
-        AWAY.store(0, Ordering::SeqCst);
+        OTHER_WORK.store(0, Ordering::SeqCst);
     }
 }
 
 /// Returns true if this signal is there to cut off a part in which the calling thread stands still, or stood.
-pub(super) fn is_nudge(facts: &SignalInfo, thread: Thread) -> bool {
-    is_for(&NUDGED, facts, thread)
+pub(super) fn is_cut_off(facts: &SignalInfo, thread: Thread) -> bool {
+    is_for(&CUT_OFF, facts, thread)
 }
 
 /// Returns true if this signal calls the calling thread back to look.
-pub(super) fn is_call(facts: &SignalInfo, thread: Thread) -> bool {
-    is_for(&CALLED, facts, thread)
+pub(super) fn is_recall(facts: &SignalInfo, thread: Thread) -> bool {
+    is_for(&CALLED_BACK, facts, thread)
 }
 
 fn is_for(sent_to: &AtomicU64, facts: &SignalInfo, thread: Thread) -> bool {
@@ -54,18 +54,18 @@ fn is_for(sent_to: &AtomicU64, facts: &SignalInfo, thread: Thread) -> bool {
 }
 
 /// Count of the parts that were begun.
-static BEGUN: AtomicU32 = AtomicU32::new(0);
+static PARTS_BEGUN: AtomicU32 = AtomicU32::new(0);
 
 /// A part begins.
 pub(super) fn begin_part() {
-    BEGUN.fetch_add(1, Ordering::Relaxed);
-    call();
+    PARTS_BEGUN.fetch_add(1, Ordering::Relaxed);
+    recall_monitor();
 }
 
 /// Calls back the thread that looks, where it does other work and is blocked in it. On Apple platforms nobody looks.
-pub(crate) fn call() {
+pub(crate) fn recall_monitor() {
     #[cfg(target_os = "linux")]
-    on_linux::call();
+    on_linux::recall();
 }
 
 #[cfg(target_os = "linux")]
@@ -74,15 +74,15 @@ pub(super) use on_linux::{PartWatch, until_written};
 #[cfg(target_os = "linux")]
 mod on_linux {
     use super::super::state::{self, CrashStage};
-    use super::{AWAY, BEGUN, CALLED, NUDGED};
+    use super::{CALLED_BACK, CUT_OFF, OTHER_WORK, PARTS_BEGUN};
     use crate::platform::clock::monotonic;
     use crate::platform::{Thread, signals};
     use std::sync::atomic::{AtomicU64, Ordering};
 
     /// A part during which its thread was blocked for so long stands still, nanoseconds.
-    const BLOCKED_FOR: u64 = 2_000_000_000;
+    const MAX_BLOCKED: u64 = 2_000_000_000;
     /// One that takes longer never ends, nanoseconds.
-    const AT_MOST: u64 = 10_000_000_000;
+    const MAX_PART_TIME: u64 = 10_000_000_000;
     /// Time between two looks in a handler, nanoseconds.
     const POLL: i64 = 100_000_000;
 
@@ -96,16 +96,16 @@ mod on_linux {
     }
 
     /// As [`super::call`].
-    pub(super) fn call() {
-        let away = AWAY.load(Ordering::SeqCst);
+    pub(super) fn recall() {
+        let away = OTHER_WORK.load(Ordering::SeqCst);
         let looks = Thread::from_id(away);
         let may_be_called = away != 0
             && looks != Thread::current()
             && looks.progress().is_none_or(|now| !now.running)
-            && CALLED.load(Ordering::SeqCst) == 0;
+            && CALLED_BACK.load(Ordering::SeqCst) == 0;
         let order = Ordering::SeqCst;
-        if may_be_called && AWAY.compare_exchange(away, 0, order, order).is_ok() {
-            send(looks, &CALLED);
+        if may_be_called && OTHER_WORK.compare_exchange(away, 0, order, order).is_ok() {
+            send(looks, &CALLED_BACK);
         }
     }
 
@@ -117,7 +117,7 @@ mod on_linux {
             if seen.stage != CrashStage::Writing {
                 return;
             }
-            watch.look(seen.owner.thread(), monotonic());
+            watch.cut_off_stalled(seen.owner.thread(), monotonic());
             signals::pause(POLL);
         }
     }
@@ -125,7 +125,7 @@ mod on_linux {
     /// Observations on the part that is written.
     #[derive(Debug, Default)]
     pub(in crate::trigger::crash) struct PartWatch {
-        begun: Option<u32>,
+        last_count: Option<u32>,
         cpu: u64,
         /// Begin of this part, and the last time at which its thread ran.
         since: u64,
@@ -134,10 +134,10 @@ mod on_linux {
 
     impl PartWatch {
         /// Cuts off a part that stands still.
-        pub fn look(&mut self, owner: Thread, now: u64) {
-            let begun = Some(BEGUN.load(Ordering::Relaxed));
-            if begun != self.begun {
-                self.begun = begun;
+        pub fn cut_off_stalled(&mut self, owner: Thread, now: u64) {
+            let last_count = Some(PARTS_BEGUN.load(Ordering::Relaxed));
+            if last_count != self.last_count {
+                self.last_count = last_count;
                 self.since = now;
                 self.ran = now;
             }
@@ -146,12 +146,12 @@ mod on_linux {
                 self.ran = now;
             }
             self.cpu = progress.map_or(0, |is| is.cpu);
-            if now.saturating_sub(self.ran) >= BLOCKED_FOR
-                || now.saturating_sub(self.since) >= AT_MOST
+            if now.saturating_sub(self.ran) >= MAX_BLOCKED
+                || now.saturating_sub(self.since) >= MAX_PART_TIME
             {
                 self.since = now;
                 self.ran = now;
-                send(owner, &NUDGED);
+                send(owner, &CUT_OFF);
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::capture::Registers;
 use crate::platform::guarded::Guarded;
 use crate::platform::signals::{self, SignalInfo};
 use crate::platform::{Thread, errno, set_errno, stacks};
+use crate::report::CutReason;
 use crate::trigger::panic;
 
 /// Has the report written, on the stack that is kept for it. Signals that come meanwhile have a stack of their own:
@@ -84,7 +85,7 @@ impl CrashPart {
     ];
 
     /// Runs `work`, which writes this part; gives the report's `cut` where that was cut off. Signal-safe.
-    pub fn write(self, work: &mut dyn FnMut()) -> Option<&'static str> {
+    pub fn write(self, work: &mut dyn FnMut()) -> Option<CutReason> {
         STOOD_STILL.store(false, Ordering::Relaxed);
         watch::begin_part();
         let is_whole = GUARDED.run(&mut || {
@@ -95,33 +96,26 @@ impl CrashPart {
         (!is_whole).then(|| self.cut(STOOD_STILL.load(Ordering::Relaxed)))
     }
 
-    fn cut(self, stood_still: bool) -> &'static str {
-        macro_rules! while_at {
-            ($part:literal) => {
-                if stood_still {
-                    concat!("stood still while ", $part)
-                } else {
-                    concat!("crashed while ", $part)
-                }
-            };
-        }
-        match self {
-            CrashPart::Open => while_at!("opening the file"),
-            CrashPart::Event => while_at!("writing the event"),
-            CrashPart::Thread => while_at!("unwinding the crashed thread"),
-            CrashPart::Vitals => while_at!("reading vitals and context"),
-            CrashPart::Threads => while_at!("capturing the other threads"),
-            CrashPart::Close => while_at!("closing the report"),
-        }
+    fn cut(self, is_stuck: bool) -> CutReason {
+        use CutReason::*;
+        let [crashed, stuck] = match self {
+            CrashPart::Open => [CrashedOpening, StuckOpening],
+            CrashPart::Event => [CrashedInEvent, StuckInEvent],
+            CrashPart::Thread => [CrashedUnwinding, StuckUnwinding],
+            CrashPart::Vitals => [CrashedInVitals, StuckInVitals],
+            CrashPart::Threads => [CrashedInThreads, StuckInThreads],
+            CrashPart::Close => [CrashedClosing, StuckClosing],
+        };
+        if is_stuck { stuck } else { crashed }
     }
 }
 
-/// Has the handler go on behind the part that runs; `false` where none does. Signal-safe.
+/// Has the handler continue after the part that runs; `false` where none does. Signal-safe.
 ///
 /// # Safety
 /// - `context` is what the kernel gave the handler that calls this, on the thread that writes.
-pub(super) unsafe fn cut_off(context: *mut c_void, is_nudge: bool) -> bool {
-    STOOD_STILL.store(is_nudge, Ordering::Relaxed);
+pub(super) unsafe fn cut_off(context: *mut c_void, is_cut_off: bool) -> bool {
+    STOOD_STILL.store(is_cut_off, Ordering::Relaxed);
     // SAFETY: the caller vouches for both.
     unsafe { GUARDED.leave(context) }
 }
@@ -149,7 +143,7 @@ mod hook {
         if !hook.is_null() {
             // SAFETY: only `set_phase_hook` stores a pointer that is not null: such a function.
             let hook = unsafe { std::mem::transmute::<*mut (), fn(&'static str)>(hook) };
-            hook(part.cut(false));
+            hook(part.cut(false).as_str());
         }
     }
 }

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use super::state::{HEARTBEAT, HeartbeatState};
 use super::{Beat, Heartbeat};
 use crate::platform::Thread;
-use crate::platform::forked::{First, ForkLock, around_forks};
+use crate::platform::forked::{ForkLock, OnceFlag, around_forks};
 use crate::trigger::stall::Stall;
 
 /// Most threads that are watched at once besides the one that installed.
 pub const THREADS: usize = 256;
 /// Most bytes of a name.
-const NAME: usize = 64;
+const MAX_NAME: usize = 64;
 
 #[cfg(not(all(loom, test)))]
 static STATES: [HeartbeatState; THREADS] = [const { HeartbeatState::with(None) }; THREADS];
@@ -44,7 +44,7 @@ struct AtEnd;
 
 impl Drop for AtEnd {
     fn drop(&mut self) {
-        if let Some(heart) = own().filter(|heart| !heart.is_main()) {
+        if let Some(heart) = own_heartbeat().filter(|heart| !heart.is_main()) {
             Registry.leave(heart.state, heart.install);
         }
     }
@@ -59,16 +59,10 @@ pub fn own_state() -> Option<&'static HeartbeatState> {
 
 /// The calling thread's heartbeat, if that thread is watched.
 #[inline]
-pub fn own() -> Option<Heartbeat> {
+pub fn own_heartbeat() -> Option<Heartbeat> {
     let state = own_state()?;
     let install = state.installed()?;
     Some(Heartbeat { state, install })
-}
-
-/// Runs work of the recorder on the calling thread: it is no stall of the app's.
-pub(crate) fn as_recorder<T>(work: impl FnOnce() -> T) -> T {
-    let _working = own_state().map(|state| state.own_time.begin());
-    work()
 }
 
 /// The state with this index. Index 0, and any index out of range, is the state of the thread that installed.
@@ -133,7 +127,7 @@ impl Registered {
         self.all.iter().flatten()
     }
 
-    fn free(&self, is_free: impl Fn(&Option<WatchedMember>) -> bool) -> Option<usize> {
+    fn find_free(&self, is_free: impl Fn(&Option<WatchedMember>) -> bool) -> Option<usize> {
         self.all.iter().position(is_free)
     }
 
@@ -146,7 +140,7 @@ impl Registered {
     /// The name as other members have it, cut to what there is room for.
     fn shared_name(&self, name: &str) -> Arc<str> {
         let name = name
-            .get(..name.floor_char_boundary(NAME))
+            .get(..name.floor_char_boundary(MAX_NAME))
             .unwrap_or_default();
         let shared = self.iter().find(|of| &*of.name == name);
         shared.map_or_else(|| Arc::from(name), |of| Arc::clone(&of.name))
@@ -160,7 +154,7 @@ pub(crate) struct Registry;
 impl Registry {
     /// A monitor is there, installed by the calling thread: threads may join. Those of an earlier one have left.
     pub fn open(self) -> Heartbeat {
-        static ONCE: First = First::new();
+        static ONCE: OnceFlag = OnceFlag::new();
         if ONCE.is_now() {
             around_forks!(MEMBERS);
         }
@@ -204,9 +198,9 @@ impl Registry {
         if !members.open {
             return Err(Refusal::NoMonitor);
         }
-        let free = members.free(|of| of.is_none());
+        let free = members.find_free(|of| of.is_none());
         // A thread may have ended without its destructors.
-        let ended = || members.free(|of| of.as_ref().is_some_and(|of| !of.thread.is_alive()));
+        let ended = || members.find_free(|of| of.as_ref().is_some_and(|of| !of.thread.is_alive()));
         let is_full = members.all.len() == THREADS;
         let free = free.or_else(|| is_full.then(ended).flatten());
         let index = free.unwrap_or(members.all.len());

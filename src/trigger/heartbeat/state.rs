@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::Heartbeat;
 use crate::platform::clock;
 use crate::platform::context::thread_pointer;
-use crate::trigger::own_time::OwnTime;
 
 /// The last report of the watched thread: a count of `begin`s and `end`s, how deep they nest, and
 /// which of the two was last.
@@ -115,8 +114,6 @@ pub struct HeartbeatState {
     pub(super) strays: AtomicU64,
     /// 1 once the app has reported that its launch is over.
     launched: AtomicU32,
-    /// The recorder's own work on the thread.
-    pub(crate) own_time: OwnTime,
     /// Ends the watchdog's wait; `None`: [`WAKE_UP`].
     #[cfg(not(all(loom, test)))]
     wake_up: Option<&'static Semaphore>,
@@ -157,7 +154,6 @@ impl HeartbeatState {
             woke: AtomicU64::new(0),
             strays: AtomicU64::new(0),
             launched: AtomicU32::new(0),
-            own_time: OwnTime::new(),
             wake_up,
         }
     }
@@ -189,7 +185,6 @@ impl HeartbeatState {
             woke: AtomicU64::new(0),
             strays: AtomicU64::new(0),
             launched: AtomicU32::new(0),
-            own_time: OwnTime::new(),
             wake_up: loom::sync::Arc::clone(wake_up),
         }
     }

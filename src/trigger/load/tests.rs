@@ -45,10 +45,10 @@ fn much_cpu_for_long_is_reported_once_a_time() {
         &[(120_000, 0.1, 0.0, 0.0, 1), (130_000, 0.9, 0.0, 0.0, 1)],
     );
     assert_eq!(found.len(), 2, "{found:?}");
-    let Excess::Cpu { share, over } = found[1].1 else {
+    let Excess::Cpu { share, time } = found[1].1 else {
         panic!("{found:?}")
     };
-    assert!((share - 0.9).abs() < 0.01 && over >= 60_000 * MS);
+    assert!((share - 0.9).abs() < 0.01 && time >= 60_000 * MS);
 }
 
 #[test]

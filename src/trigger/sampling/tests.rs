@@ -7,7 +7,7 @@ use crate::platform::context::REGISTERS;
 fn add(
     samples: &mut Samples,
     at: u64,
-    state: Option<&'static str>,
+    state: Option<ThreadState>,
     frames: &[RawFrame],
     omitted: Option<Omitted>,
     end: WalkEnd,
@@ -174,8 +174,11 @@ fn only_the_newest_are_kept_when_too_many_come_before_the_stall_is_certain() {
         );
     }
     let stacks = read(&mut samples, true, &mut Vec::new());
-    assert_eq!(stacks.len(), RUNS);
-    assert_eq!((stacks[0][0], stacks[RUNS - 1][0]), (100 - RUNS as u64, 99));
+    assert_eq!(stacks.len(), MAX_RUNS);
+    assert_eq!(
+        (stacks[0][0], stacks[MAX_RUNS - 1][0]),
+        (100 - MAX_RUNS as u64, 99)
+    );
 }
 
 #[test]

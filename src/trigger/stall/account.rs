@@ -4,23 +4,22 @@ use std::time::Duration;
 
 use super::detector::Detector;
 use super::episode::{Episode, TurnUse};
-use super::observation::{Held, Observation};
-use super::outcome::{Reason, StallInfo};
+use super::observation::{Held, Observation, Reason, StallInfo};
 use crate::report::StallClass;
 use crate::trigger::heartbeat::Beat;
 
 /// The clocks of an observation are read within so much time, nanoseconds; a sleep is longer.
-const BETWEEN_CLOCKS: u64 = 10_000_000;
+const MAX_CLOCK_GAP: u64 = 10_000_000;
 
 /// True where a thread runs in order to stop. Apple's kernel suspends it as it is.
 const SHOWS_STOPS: bool = cfg!(target_os = "linux");
 
 /// The process was stopped, if for this part of the time by which the watchdog is late, one in so many, both threads neither
 /// worked nor waited for a CPU. Below it, something else may have kept the watchdog, as a page that was read.
-const STOP_OF: u64 = 4;
+const STOPPED_PARTS: u64 = 4;
 
 /// The growth of a count between two observations; 0 if one of them has not read it.
-fn grown(now: Option<u64>, then: Option<u64>) -> u64 {
+fn growth(now: Option<u64>, then: Option<u64>) -> u64 {
     now.zip(then)
         .map_or(0, |(now, then)| now.saturating_sub(then))
 }
@@ -28,8 +27,8 @@ fn grown(now: Option<u64>, then: Option<u64>) -> u64 {
 impl Detector {
     /// Estimates the thread's use of the time between two turns, one of which was seen by the last observation and the
     /// other by this.
-    pub(super) fn used(&self, observation: &Observation, interval: u64) -> TurnUse {
-        let delay = grown(observation.delay, self.last.delay);
+    pub(super) fn estimate_use(&self, observation: &Observation, interval: u64) -> TurnUse {
+        let delay = growth(observation.delay, self.last.delay);
         let used = observation
             .cpu
             .saturating_sub(self.last.cpu)
@@ -58,12 +57,12 @@ impl Detector {
         same: bool,
     ) {
         let used = observation.cpu.saturating_sub(self.last.cpu);
-        let delay = grown(observation.delay, self.last.delay);
+        let delay = growth(observation.delay, self.last.delay);
         // A stop makes each thread run, if only to stop.
         let stood = SHOWS_STOPS && same && observation.sleeps == Some(true) && used == 0;
         // The two clocks are read one after the other.
         let slept = observation.boot.saturating_sub(self.last.boot);
-        let slept = slept.saturating_sub((now - self.last.now).saturating_add(BETWEEN_CLOCKS));
+        let slept = slept.saturating_sub((now - self.last.now).saturating_add(MAX_CLOCK_GAP));
         let stopped = if observation.traced {
             Reason::Debugger
         } else {
@@ -71,8 +70,6 @@ impl Detector {
         };
         let (lost, reason) = if observation.held == Held::Stopped {
             (interval, stopped)
-        } else if observation.held == Held::Recorder {
-            (interval, Reason::Recorder)
         } else if self.is_late(observation, now) && !stood {
             let late = now.saturating_sub(observation.due).min(interval);
             let waited = observation.lag.min(late);
@@ -82,7 +79,7 @@ impl Detector {
                 let worked = used.saturating_sub(interval - late);
                 let active = used.saturating_add(delay).saturating_sub(interval - late);
                 let at_rest = late.saturating_sub(waited.max(active));
-                let is_stop = at_rest >= self.timeout / 2 && at_rest >= late / STOP_OF;
+                let is_stop = at_rest >= self.timeout / 2 && at_rest >= late / STOPPED_PARTS;
                 // A stop wakes each thread, which then waits for a CPU in order to stop, and again to continue.
                 let lost = if is_stop {
                     late.saturating_sub(worked)
@@ -109,10 +106,10 @@ impl Detector {
     }
 
     pub(super) fn info(&self, episode: &Episode, observation: &Observation, now: u64) -> StallInfo {
-        let start = episode.first;
+        let start = episode.begun_by;
         // The monotonic clock leaves the machine's sleep out by itself; and if only the watchdog was
         // late, the thread's time went on.
-        let lost: u64 = [Reason::Debugger, Reason::Background, Reason::Recorder]
+        let lost: u64 = [Reason::Debugger, Reason::Background]
             .iter()
             .map(|&reason| episode.not_counted[reason as usize])
             .sum();
@@ -123,7 +120,7 @@ impl Detector {
             .cpu
             .max(self.last.cpu)
             .saturating_sub(episode.cpu);
-        let delay = grown(observation.delay.or(self.last.delay), episode.delay);
+        let delay = growth(observation.delay.or(self.last.delay), episode.delay);
         // The kernel counts a wait for a CPU when it is over.
         let waited = lasted
             .saturating_sub(cpu.saturating_add(episode.slept))

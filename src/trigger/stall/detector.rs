@@ -1,9 +1,8 @@
 //! The state machine itself: observations in, decisions out.
 
+use super::Stall;
 use super::episode::{AmbiguousTurn, Episode, Launching, TurnUse};
-use super::observation::{Decision, Held, Next, Observation};
-use super::outcome::{Reason, StallEndInfo};
-use super::settings::Stall;
+use super::observation::{Decision, Held, Next, Observation, Reason, StallEndInfo};
 use crate::report::StallOutcome;
 use crate::report::time::nanos;
 use crate::trigger::heartbeat::Beat;
@@ -59,7 +58,7 @@ impl Detector {
     }
 
     /// The first wait.
-    pub fn first(&mut self) -> Next {
+    pub fn first_wait(&mut self) -> Next {
         self.next(self.last.now, self.last.now)
     }
 
@@ -80,17 +79,17 @@ impl Detector {
         let interval = now - self.last.now;
         let steps = observation.beat.since(self.last.beat);
         let decision = match self.episode.take() {
-            None => self.without_episode(observation, now, steps),
+            None => self.observe_idle(observation, now, steps),
             Some(mut episode) => {
                 // The first observation of an episode may have left it unread.
                 episode.delay = episode.delay.or(observation.delay);
-                self.with_episode(episode, observation, now, interval, steps)
+                self.observe_episode(episode, observation, now, interval, steps)
             }
         };
         if steps > 0 || !observation.rests() {
             self.active = now;
         }
-        let decision = self.without_modal(decision, observation, interval);
+        let decision = self.drop_nested_wait(decision, observation, interval);
         let due = observation.due;
         // Clocks that were not read stand where they stood.
         self.last = Observation {
@@ -124,7 +123,7 @@ impl Detector {
     }
 
     /// Counts the time for which a nested run loop has waited; a turn that took long for that alone is no stall.
-    fn without_modal(
+    fn drop_nested_wait(
         &mut self,
         decision: Decision,
         observation: &Observation,
@@ -155,10 +154,10 @@ impl Detector {
                 // The turn may have been over before: at the beat that woke the watchdog, or at any time since the last look.
                 let beats = observation.beat != self.last.beat;
                 let ended = observation.woke.unwrap_or(self.last.now);
-                let over = episode.idle.or(beats.then_some(ended));
+                let turn_end = episode.idle.or(beats.then_some(ended));
                 Decision::Ended(StallEndInfo {
-                    info: self.info(&episode, observation, over.unwrap_or(now)),
-                    outcome: over.map_or(outcome, |_| StallOutcome::Recovered),
+                    info: self.info(&episode, observation, turn_end.unwrap_or(now)),
+                    outcome: turn_end.map_or(outcome, |_| StallOutcome::Recovered),
                 })
             }
             Some(episode) if episode.missed => Decision::Forget,
@@ -167,19 +166,19 @@ impl Detector {
     }
 
     /// The last observation found nothing wrong.
-    fn without_episode(&mut self, observation: &Observation, now: u64, steps: u64) -> Decision {
+    fn observe_idle(&mut self, observation: &Observation, now: u64, steps: u64) -> Decision {
         if observation.rests() && (steps == 0 || observation.pinged.is_some()) {
             return Decision::Nothing;
         }
         if let Some(episode) = self.episode_of_ping(observation, now) {
-            return self.lasts(episode, observation, now, 0);
+            return self.continue_episode(episode, observation, now, 0);
         }
         // A turn has begun since the last observation; how long ago is known only where its begin woke the watchdog.
         let begun = observation.woke.filter(|_| steps == 1);
         let from = begun.unwrap_or(self.last.now.max(now.saturating_sub(self.timeout)));
         let mut episode = self.episode_from(observation, from, false);
         if begun.is_some() {
-            (episode.first, episode.counted) = (from, 0);
+            (episode.begun_by, episode.counted) = (from, 0);
             self.count(&mut episode, observation, now, now - from, true);
             // The machine slept before the turn.
             episode.not_counted[Reason::Sleep as usize] = 0;
@@ -188,12 +187,12 @@ impl Detector {
             episode.add(Reason::Late, unseen);
         }
         if observation.rests() {
-            return self.over(episode, observation, now);
+            return self.end_episode(episode, observation, now);
         }
-        self.lasts(episode, observation, now, 0)
+        self.continue_episode(episode, observation, now, 0)
     }
 
-    fn with_episode(
+    fn observe_episode(
         &mut self,
         mut episode: Episode,
         observation: &Observation,
@@ -211,7 +210,7 @@ impl Detector {
             }
         }
         if observation.launched && observation.beat == Beat::NONE {
-            return self.at_rest(episode, observation, now, interval, steps);
+            return self.observe_rest(episode, observation, now, interval, steps);
         }
         match self.before_first_beat(&mut episode, observation, now, interval) {
             Launching::Works => {}
@@ -220,27 +219,27 @@ impl Detector {
                 self.episode = Some(episode);
                 return Decision::Nothing;
             }
-            Launching::Rests => return self.rests(episode, observation, now),
+            Launching::Rests => return self.rest_before_first_beat(episode, observation, now),
         }
         if observation.rests() {
-            return self.at_rest(episode, observation, now, interval, steps);
+            return self.observe_rest(episode, observation, now, interval, steps);
         }
         let launched = episode.launch && observation.beat.depth() != observation.beat.count();
         // A turn began after another, and none knows for how long the thread rested between them.
         let follows = steps == 2 || steps == 1 && episode.idle.is_some();
         let is_hidden = follows && !episode.stalled && self.is_late(observation, now);
         if steps == 2 && self.was_quick(&episode, observation) {
-            return self.broken(episode, observation, now, 0);
+            return self.restart_episode(episode, observation, now, 0);
         }
         if launched || steps > 2 || is_hidden {
             // The first turn of all ended, or more than one turn did.
-            return self.broken(episode, observation, now, interval);
+            return self.restart_episode(episode, observation, now, interval);
         }
         if steps == 2
-            && !(episode.launch || episode.exact || episode.stalled || episode.idle.is_some())
+            && !(episode.launch || episode.beat_wakes || episode.stalled || episode.idle.is_some())
         {
-            match self.used(observation, interval) {
-                TurnUse::Some => return self.broken(episode, observation, now, interval),
+            match self.estimate_use(observation, interval) {
+                TurnUse::Some => return self.restart_episode(episode, observation, now, interval),
                 TurnUse::None => {
                     episode.ambiguous = Some(AmbiguousTurn::at(
                         episode.counted,
@@ -259,19 +258,19 @@ impl Detector {
         if steps > 0 && !episode.launch {
             let began = match self.new_ping(observation) {
                 Some(begun) => begun.min(now),
-                None if episode.idle.is_some() || episode.exact => now,
+                None if episode.idle.is_some() || episode.beat_wakes => now,
                 None => self.last.now,
             };
             if episode.idle.is_none() {
                 if now - episode.turn_from + tolerance < self.timeout {
-                    return self.broken(episode, observation, now, 0);
+                    return self.restart_episode(episode, observation, now, 0);
                 }
                 episode.slow_end = Some(now);
             }
             episode.idle = None;
             episode.turns = episode.turns.saturating_add(1);
             episode.turn_from = began;
-            episode.exact = true;
+            episode.beat_wakes = true;
         }
         let limit = self.limit(&episode);
         if let Some(ambiguous) = episode
@@ -282,14 +281,14 @@ impl Detector {
             // It works now; so it was at rest then.
             episode.counted -= ambiguous.before;
             episode.from = ambiguous.from;
-            episode.first = ambiguous.now;
+            episode.begun_by = ambiguous.now;
             episode.turns = episode.turns.saturating_sub(1).max(1);
         }
-        self.lasts(episode, observation, now, interval)
+        self.continue_episode(episode, observation, now, interval)
     }
 
     /// The thread waits for its next event: in its run loop, or in a nested one.
-    fn at_rest(
+    fn observe_rest(
         &mut self,
         mut episode: Episode,
         observation: &Observation,
@@ -298,7 +297,7 @@ impl Detector {
         steps: u64,
     ) -> Decision {
         if steps > 0 && self.was_quick(&episode, observation) {
-            return self.over(episode, observation, now);
+            return self.end_episode(episode, observation, now);
         }
         let nested = episode.nested.take();
         let idle = match episode.idle.or(nested) {
@@ -310,12 +309,12 @@ impl Detector {
             // A short rest does not break an episode of slow turns, unless it was the launch or the last
             // turn was a quick one.
             if now - episode.turn_from + self.tolerance() < self.timeout {
-                return self.over(episode, observation, idle);
+                return self.end_episode(episode, observation, idle);
             }
-            let proven = episode.launch || episode.exact || episode.stalled || steps == 0;
+            let proven = episode.launch || episode.beat_wakes || episode.stalled || steps == 0;
             if !proven {
-                match self.used(observation, interval) {
-                    TurnUse::Some => return self.over(episode, observation, idle),
+                match self.estimate_use(observation, interval) {
+                    TurnUse::Some => return self.end_episode(episode, observation, idle),
                     TurnUse::None => {
                         episode.ambiguous = Some(AmbiguousTurn::at(
                             episode.counted,
@@ -329,12 +328,12 @@ impl Detector {
             }
             episode.slow_end = Some(idle);
         } else if episode.idle.is_some() && steps > 0 {
-            return self.over(episode, observation, idle);
+            return self.end_episode(episode, observation, idle);
         }
         // Seen late, it may have begun to rest long ago.
         let is_hidden = steps > 0 && !episode.stalled && self.is_late(observation, now);
         if episode.launch || steps > 2 || is_hidden || now - idle >= self.tolerance() {
-            return self.over(episode, observation, idle);
+            return self.end_episode(episode, observation, idle);
         }
         episode.idle = Some(idle);
         self.episode = Some(episode);
@@ -342,7 +341,8 @@ impl Detector {
     }
 
     /// The episode goes on: perhaps it is a stall by now, or it is time for a stack.
-    fn lasts(
+    #[inline(never)]
+    fn continue_episode(
         &mut self,
         mut episode: Episode,
         observation: &Observation,
@@ -360,9 +360,9 @@ impl Detector {
             || interval == 0
         {
             Decision::Nothing
-        } else if !episode.missed && now - episode.first + tolerance >= self.timeout {
+        } else if !episode.missed && now - episode.begun_by + tolerance >= self.timeout {
             episode.missed = true;
-            episode.exact |= observation.pinged.is_some();
+            episode.beat_wakes |= observation.pinged.is_some();
             episode.next_sample = now + self.sample_period(at);
             Decision::FirstMiss { at }
         } else if episode.missed && now + tolerance >= episode.next_sample {
@@ -376,7 +376,7 @@ impl Detector {
     }
 
     /// The thread went on after the episode's last turn, which was over at `end`.
-    pub(super) fn over(
+    pub(super) fn end_episode(
         &mut self,
         episode: Episode,
         observation: &Observation,
@@ -409,7 +409,7 @@ impl Detector {
     }
 
     /// A quick turn came, and another one runs: the episode is over, and perhaps a new one has begun.
-    fn broken(
+    fn restart_episode(
         &mut self,
         mut episode: Episode,
         observation: &Observation,
@@ -419,17 +419,17 @@ impl Detector {
         if interval > 0 {
             self.count(&mut episode, observation, now, interval, false);
         }
-        let end = if episode.exact || episode.stalled {
+        let end = if episode.beat_wakes || episode.stalled {
             now
         } else {
             self.last.now.midpoint(now)
         };
-        let from = if episode.exact {
+        let from = if episode.beat_wakes {
             now
         } else {
             self.last.now.max(now.saturating_sub(self.timeout))
         };
-        let decision = self.over(episode, observation, end);
+        let decision = self.end_episode(episode, observation, end);
         if let Some(episode) = self.episode_of_ping(observation, now) {
             self.episode = Some(episode);
             return decision;
@@ -451,7 +451,7 @@ impl Detector {
     ) -> Episode {
         Episode {
             from,
-            first: observation.now,
+            begun_by: observation.now,
             cpu: observation.cpu,
             delay: observation.delay,
             launch,
@@ -468,7 +468,7 @@ impl Detector {
             missed: false,
             stalled: false,
             next_sample: u64::MAX,
-            exact: false,
+            beat_wakes: false,
             rests: None,
         }
     }

@@ -75,7 +75,7 @@ impl Detector {
             .saturating_sub(episode.counted)
             .max(1);
         let grown = std::mem::replace(&mut episode.planned, episode.counted) != episode.counted;
-        let wake_on_beat = episode.exact;
+        let wake_on_beat = episode.beat_wakes;
         let at = self.next_in_wait(now).unwrap_or(at);
         Next {
             due: Some(if grown { at.min(now + rest) } else { at }),

@@ -1,6 +1,6 @@
 //! An episode of slow turns, as far as it is known.
 
-use super::outcome::Reason;
+use super::observation::Reason;
 
 /// Slow turns that follow each other without rest.
 #[derive(Debug, Clone)]
@@ -8,7 +8,7 @@ pub(super) struct Episode {
     /// No later than this it was all well.
     pub(super) from: u64,
     /// No later than this it had begun; a report has its duration from here.
-    pub(super) first: u64,
+    pub(super) begun_by: u64,
     /// CPU and delay at its first observation.
     pub(super) cpu: u64,
     pub(super) delay: Option<u64>,
@@ -34,7 +34,7 @@ pub(super) struct Episode {
     pub(super) stalled: bool,
     pub(super) next_sample: u64,
     /// True if beats wake the watchdog.
-    pub(super) exact: bool,
+    pub(super) beat_wakes: bool,
     /// Time since which the thread rests before its first beat.
     pub(super) rests: Option<u64>,
 }

@@ -35,7 +35,7 @@ impl Detector {
             *episode = self.episode_from(observation, now, true);
             return Launching::Begins;
         }
-        let before = match (observation.waits, self.used(observation, interval)) {
+        let before = match (observation.waits, self.estimate_use(observation, interval)) {
             (_, TurnUse::All) | (Waits::Disk | Waits::Lock, _) => Launching::Works,
             (Waits::Nothing, _) => Launching::Unclear,
             (Waits::Event, _) => Launching::Rests,
@@ -53,22 +53,22 @@ impl Detector {
     /// beat. It is not in step with anything that comes regularly: a disk that is written to sixty times a second would
     /// be seen each time, or never.
     pub(super) fn next_in_wait(&self, now: u64) -> Option<u64> {
-        const OF_64: [u64; 8] = [17, 27, 21, 33, 13, 29, 19, 25];
+        const SIXTY_FOURTHS: [u64; 8] = [17, 27, 21, 33, 13, 29, 19, 25];
         let waits = matches!(self.last.waits, Waits::Disk | Waits::Lock);
-        let part = OF_64[(self.observations % 8) as usize];
+        let part = SIXTY_FOURTHS[(self.observations % 8) as usize];
         (waits && self.last.beat == Beat::NONE && !self.launch_waits)
             .then_some(now.saturating_add((self.timeout / 64).saturating_mul(part).max(1)))
     }
 
     /// The thread's rest ends this episode; the next one begins when the thread works again.
-    pub(super) fn rests(
+    pub(super) fn rest_before_first_beat(
         &mut self,
         episode: Episode,
         observation: &Observation,
         now: u64,
     ) -> Decision {
         let since = episode.rests.unwrap_or(now);
-        let decision = self.over(episode, observation, now);
+        let decision = self.end_episode(episode, observation, now);
         self.episode = Some(Episode {
             rests: Some(since),
             ..self.episode_from(observation, now, true)

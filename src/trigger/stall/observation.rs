@@ -1,7 +1,9 @@
-//! The detector's input and output: observations and decisions.
+//! The detector's input and output: observations; decisions, and the stalls that they are about.
 
-use super::outcome::{Reason, StallEndInfo, StallInfo};
+use std::time::Duration;
+
 use crate::platform::gauge::Waits;
+use crate::report::{StallClass, StallOutcome};
 use crate::trigger::heartbeat::Beat;
 
 /// The watchdog's view of the process at one moment. Times are nanoseconds.
@@ -57,8 +59,6 @@ pub enum Held {
     Modal,
     /// It has ended.
     Ended,
-    /// The recorder itself was at work on it since the last observation, as for the report of a panic.
-    Recorder,
 }
 
 /// The action to take after an observation.
@@ -94,4 +94,59 @@ pub struct Next {
     pub due: Option<u64>,
     /// True if the next beat wakes the watchdog.
     pub wake_on_beat: bool,
+}
+
+words! {
+    /// The reason why time was not counted.
+    #[non_exhaustive]
+    pub enum Reason {
+        /// The machine slept.
+        Sleep = "sleep",
+        /// A debugger held the process or the thread.
+        Debugger = "debugger",
+        /// The process was stopped or suspended.
+        Background = "background",
+        /// The watchdog itself had no CPU.
+        Late = "late",
+        /// A nested run loop waited for events.
+        Modal = "modal",
+    }
+}
+
+/// A stall, at the moment when it is certain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StallInfo {
+    /// The system's id of the thread that it is about.
+    pub thread: u64,
+    /// Monotonic clock at its start; at most one time-out late.
+    pub start: Duration,
+    /// Duration so far, without time that is not counted. It is never longer than the truth.
+    pub lasted: Duration,
+    /// True if it may have lasted longer: its start was not seen, or some of its time may not count.
+    pub at_least: bool,
+    /// Its class so far: [`SlowFrames`](StallClass::SlowFrames) never is.
+    pub class: StallClass,
+    /// Count of turns so far; 1 for one long freeze.
+    pub turns: u32,
+    /// True if no heartbeat ever came.
+    pub never_beat: bool,
+    /// CPU time that the thread used since.
+    pub cpu: Duration,
+    /// Time that it was ready but had no CPU.
+    pub delay: Duration,
+    /// One strike.
+    pub timeout: Duration,
+    /// Strikes.
+    pub strikes: u32,
+}
+
+/// A stall, when it is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StallEndInfo {
+    /// The stall as it is known now; `lasted` is its whole duration.
+    pub info: StallInfo,
+    /// Its outcome.
+    pub outcome: StallOutcome,
 }

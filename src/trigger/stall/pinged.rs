@@ -19,7 +19,7 @@ impl Detector {
         let ping = self.new_ping(observation)?;
         let begun = ping.max(now.saturating_sub(self.timeout)).min(now);
         Some(Episode {
-            first: begun,
+            begun_by: begun,
             ..self.episode_from(observation, begun, false)
         })
     }

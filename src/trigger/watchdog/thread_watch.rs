@@ -2,17 +2,15 @@
 
 use std::sync::atomic::Ordering;
 
-use super::schedule;
-use super::watcher::WatchTarget;
+use super::WatchTarget;
 use crate::platform::{Thread, clock};
 use crate::report::time::nanos;
 use crate::trigger::heartbeat::{Beat, HeartbeatState, Registry, WatchedMember};
-use crate::trigger::own_time::Seen;
 use crate::trigger::stall::{Decision, Detector, Held, Next, Observation, Stall};
 use crate::trigger::watched_thread::WatchedThread;
 
 /// An observation that comes so much after it was due came late, nanoseconds.
-const LATE: u64 = 10_000_000;
+const MIN_LATE: u64 = 10_000_000;
 
 /// A watched thread.
 pub(super) struct ThreadWatch {
@@ -24,12 +22,13 @@ pub(super) struct ThreadWatch {
     essential: bool,
     timeout: u64,
     watched: WatchedThread,
-    own_time: Seen,
     detector: Detector,
-    next: Next,
-    last: Beat,
-    /// The last ping, if it is pinged.
-    pinged: Option<u64>,
+    /// When it is observed next.
+    pub next: Next,
+    /// The beat at the last observation.
+    pub last: Beat,
+    /// The last ping, if it is pinged; the next observation takes it.
+    pub pinged: Option<u64>,
     decision: Decision,
     /// True once nothing is left to watch.
     has_left: bool,
@@ -69,8 +68,7 @@ impl ThreadWatch {
             essential: member.is_none() || stall.essential,
             timeout: nanos(stall.timeout),
             watched,
-            own_time: state.own_time.seen(),
-            next: detector.first(),
+            next: detector.first_wait(),
             detector,
             last: member.as_ref().map_or(state.beat(), |_| Beat::NONE),
             member,
@@ -91,11 +89,6 @@ impl ThreadWatch {
 
     pub fn state(&self) -> &'static HeartbeatState {
         self.state
-    }
-
-    /// The beat at the last observation.
-    pub fn last_beat(&self) -> Beat {
-        self.last
     }
 
     pub fn next(&self) -> &Next {
@@ -127,23 +120,13 @@ impl ThreadWatch {
         }
     }
 
-    /// It is observed by this time.
-    pub fn is_due_by(&mut self, due: Option<u64>) {
-        self.next.due = due;
-    }
-
-    /// Takes the last ping to the next observation.
-    pub fn set_pinged(&mut self, pinged: Option<u64>) {
-        self.pinged = pinged;
-    }
-
     /// Returns true while nothing that has begun may become a stall.
     pub fn is_calm(&self) -> bool {
         self.detector.is_calm()
     }
 
     /// It is observed a time-out later: the turn of its ping has not begun.
-    pub fn leave(&mut self) {
+    pub fn postpone(&mut self) {
         self.next = Next {
             due: Some(clock::monotonic().saturating_add(self.timeout)),
             wake_on_beat: false,
@@ -154,7 +137,7 @@ impl ThreadWatch {
     pub fn is_due(&self, now: u64) -> bool {
         let woken = self.next.wake_on_beat && self.state.beat() != self.last;
         let due = self.next.due;
-        woken || self.is_gone() || due.is_some_and(|due| schedule::is_due(due, self.timeout, now))
+        woken || self.is_gone() || due.is_some_and(|due| is_due(due, self.timeout, now))
     }
 
     /// Returns true if the app has ended the watch.
@@ -172,7 +155,7 @@ impl ThreadWatch {
     /// Observes the thread. The watchdog had no CPU for `lag` just before, and the machine has been `asleep` for so long since it
     /// started, nanoseconds.
     pub fn observe(&mut self, lag: u64, asleep: u64) {
-        let mut observation = self.look(lag, asleep);
+        let mut observation = self.take_observation(lag, asleep);
         if self.is_gone() {
             // Another thread may have its state by now.
             let install = self.member.as_ref().map_or(0, |member| member.install);
@@ -191,11 +174,11 @@ impl ThreadWatch {
 
     /// The monitor goes. See [`ThreadWatch::observe`].
     pub fn give_up(&mut self, lag: u64, asleep: u64) {
-        let observation = self.look(lag, asleep);
+        let observation = self.take_observation(lag, asleep);
         self.decision = self.detector.stop(&observation);
     }
 
-    fn look(&mut self, lag: u64, asleep: u64) -> Observation {
+    fn take_observation(&mut self, lag: u64, asleep: u64) -> Observation {
         let (last, due) = (self.last, self.next.due);
         // In this order: a beat that no observation has seen comes after the time of the last one.
         let now = clock::monotonic();
@@ -212,10 +195,6 @@ impl ThreadWatch {
             pinged: self.pinged,
             ..Observation::default()
         };
-        let own_time = self.state.own_time.seen();
-        if own_time.at_work_since(std::mem::replace(&mut self.own_time, own_time)) {
-            observation.held = Held::Recorder;
-        }
         if beat.idle() {
             // Counted from the first observation of a turn that is not over.
             if beat != last && self.detector.is_in_turn() {
@@ -250,14 +229,72 @@ impl ThreadWatch {
             observation.beat = self.state.beat();
         } else if matches!(state, Some(b'T' | b't')) {
             observation.held = Held::Stopped;
-        } else if observation.held == Held::No && beat.nested() && watched.waits_for_events() {
+        } else if beat.nested() && watched.waits_for_events() {
             observation.held = Held::Modal;
         } else if beat == Beat::NONE {
             observation.waits = watched.waits(state);
         }
-        if observation.held == Held::Stopped || now > observation.due.saturating_add(LATE) {
+        if observation.held == Held::Stopped || now > observation.due.saturating_add(MIN_LATE) {
             observation.traced = watched.traced();
         }
         observation
+    }
+}
+
+/// Returns true if a thread that is due at `due`, and is observed each `timeout`, is observed at `now` already. A thread
+/// that another one's wake-up finds within half a time-out of its own time takes over that time: so all threads of one
+/// time-out come to share their wake-ups.
+fn is_due(due: u64, timeout: u64, now: u64) -> bool {
+    due <= now.saturating_add(timeout / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Count of wake-ups within a second of threads with these time-outs, which begin at different times; and the longest
+    /// time between two observations of a thread, in its time-outs.
+    fn second_of(timeouts: &[u64]) -> (usize, f64) {
+        let begin = |index: usize| (index as u64 * 7_919_113) % (50 * MS);
+        let mut due: Vec<u64> = (0..timeouts.len()).map(begin).collect();
+        let mut seen = due.clone();
+        let (mut woken, mut longest) = (0, 0.0_f64);
+        loop {
+            let now = *due.iter().min().unwrap();
+            // The first tenth of a second is for finding each other.
+            if now > 1_100 * MS {
+                return (woken, longest);
+            }
+            woken += usize::from(now > 100 * MS);
+            for (index, timeout) in timeouts.iter().enumerate() {
+                if is_due(due[index], *timeout, now) {
+                    let since = now.saturating_sub(seen[index]) as f64 / *timeout as f64;
+                    longest = longest.max(since);
+                    seen[index] = now;
+                    due[index] = now + timeout;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn many_threads_wake_the_watchdog_as_often_as_one() {
+        let one = second_of(&[50 * MS]);
+        assert_eq!(one, (20, 1.0));
+        for count in [2, 8, 64, 256] {
+            assert_eq!(
+                second_of(&vec![50 * MS; count]),
+                (20, 1.0),
+                "{count} threads"
+            );
+        }
+    }
+
+    #[test]
+    fn each_thread_is_observed_by_its_own_time_out() {
+        let (woken, longest) = second_of(&[50 * MS, 1_000 * MS, 200 * MS, 50 * MS]);
+        assert!(woken <= 21 && longest <= 1.0, "{woken} {longest}");
     }
 }

@@ -4,7 +4,7 @@ use std::process::Output;
 
 use serde_json::Value;
 use wedjat::new;
-use wedjat::report::{self, EventKind, Frame, Sample, WalkEnd};
+use wedjat::report::{self, EventKind, Frame, Sample, ThreadState, WalkEnd};
 
 use super::{
     DSYM, assert_fails, fixture, golden_row, stall, symbolicate, text, uuid, with_input, written,
@@ -193,6 +193,8 @@ fn reports_that_our_recorder_would_not_write() {
     event.extra.push(word("type", "earthquake"));
     odd.threads[0].end = Some(WalkEnd::Other);
     odd.threads[0].extra.push(word("end", "tsunami"));
+    odd.threads[0].state = Some(ThreadState::Other);
+    odd.threads[0].extra.push(word("state", "asleep"));
     let bytes = report::to_bytes(&odd);
     let path = written(folder.path(), "odd.wedjat", &bytes);
     for format in ["text", "json", "html"] {
@@ -201,6 +203,7 @@ fn reports_that_our_recorder_would_not_write() {
         let shown = text(&output.stdout);
         assert!(shown.contains("earthquake"), "{format}: {shown}");
         assert!(shown.contains("tsunami"), "{format}: {shown}");
+        assert!(shown.contains("asleep"), "{format}: {shown}");
     }
     for format in ["folded", "firefox"] {
         let output = symbolicate(&["--format", format, &path]);
@@ -215,6 +218,7 @@ fn reports_that_our_recorder_would_not_write() {
     let output = symbolicate(&["--format", "json", &path]);
     let one: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(all[0]["event"], one["event"]);
+    assert_eq!(one["threads"][0]["state"], "asleep");
 
     // Offsets in words are those in the file.
     let gap = [&bytes[..], b"garbage", &bytes].concat();

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::capture::memory::StackCopy;
+use crate::capture::registers::Arch;
 use crate::capture::tests::{arm64, bytes_of, x86_64};
 
 const STACK: u64 = 0x7000;

@@ -5,7 +5,7 @@ use crate::capture::{Arch, Images, Registers, StackCopy, Unwinder};
 use crate::report::model::{Found, WalkEnd};
 
 const BASE: u64 = 0x5000_0000;
-const MARK: u64 = 1 << 60;
+const EXTENDED_BIT: u64 = 1 << 60;
 /// The return addresses of the async function and of its caller, which both are in a function at 0x200.
 const X86_64: [u64; 2] = [BASE + 0x209, BASE + 0x20e];
 const ARM64: [u64; 2] = [BASE + 0x20c, BASE + 0x210];
@@ -72,21 +72,21 @@ fn each_instruction_of_an_x86_64_async_function_of_mach_o_has_its_callers() {
     let own = 0x1058;
     let stack = stack(&[
         (0x1060, X86_64[0]),
-        (own, FP | MARK),
+        (own, FP | EXTENDED_BIT),
         (0x1050, CONTEXT),
         (FP, 0),
         (FP + 8, X86_64[1]),
     ]);
     let places = [
         (0, 0x1060, FP),
-        (5, 0x1060, FP | MARK),
-        (6, own, FP | MARK),
-        (8, 0x1050, FP | MARK),
+        (5, 0x1060, FP | EXTENDED_BIT),
+        (6, own, FP | EXTENDED_BIT),
+        (8, 0x1050, FP | EXTENDED_BIT),
         (13, 0x1050, own),
         (17, 0x1048, own),
         (18, 0x1048, own),
         (22, own, own),
-        (23, 0x1060, FP | MARK),
+        (23, 0x1060, FP | EXTENDED_BIT),
         (28, 0x1060, FP),
     ];
     for (at, sp, fp) in places {
@@ -105,7 +105,7 @@ fn each_instruction_of_an_arm64_async_function_of_mach_o_has_its_callers() {
     );
     let (below, own, above) = (0x1030, 0x1050, 0x1060);
     let stack = stack(&[
-        (own, FP | MARK),
+        (own, FP | EXTENDED_BIT),
         (own + 8, ARM64[0]),
         (own - 8, CONTEXT),
         (FP, 0),
@@ -113,13 +113,13 @@ fn each_instruction_of_an_arm64_async_function_of_mach_o_has_its_callers() {
     ]);
     let places = [
         (above, FP),
-        (above, FP | MARK),
-        (below, FP | MARK),
-        (below, FP | MARK),
-        (below, FP | MARK),
+        (above, FP | EXTENDED_BIT),
+        (below, FP | EXTENDED_BIT),
+        (below, FP | EXTENDED_BIT),
+        (below, FP | EXTENDED_BIT),
         (below, own),
         (below, own),
-        (below, FP | MARK),
+        (below, FP | EXTENDED_BIT),
         (below, FP),
         (above, FP),
     ];
@@ -130,7 +130,7 @@ fn each_instruction_of_an_arm64_async_function_of_mach_o_has_its_callers() {
     }
 }
 
-/// As clang 22 emits it at -O2: other registers are saved between the mark and the frame.
+/// As clang 22 emits it at -O2: other registers are saved between the extended frame pointer and the frame.
 #[test]
 fn saved_registers_between_the_mark_and_the_frame_lose_no_caller() {
     let code = arm64(
@@ -143,7 +143,7 @@ fn saved_registers_between_the_mark_and_the_frame_lose_no_caller() {
     );
     let (below, own, above) = (0x1000, 0x1060, 0x1070);
     let stack = stack(&[
-        (own, FP | MARK),
+        (own, FP | EXTENDED_BIT),
         (own + 8, ARM64[0]),
         (own - 8, CONTEXT),
         (FP, 0),
@@ -158,7 +158,7 @@ fn saved_registers_between_the_mark_and_the_frame_lose_no_caller() {
         let fp = match index {
             0 | 16 | 17 => FP,
             9 | 10 => own,
-            _ => FP | MARK,
+            _ => FP | EXTENDED_BIT,
         };
         let registers = Registers::arm64(BASE + 0x100 + 4 * index, sp, fp, ARM64[0]);
         let (frames, _) = walk(Arch::Arm64, code.clone(), &registers, &stack);
@@ -176,17 +176,17 @@ fn a_stack_pointer_that_moves_between_the_mark_and_the_frame_loses_no_caller() {
     let own = 0x1038;
     let stack = stack(&[
         (0x1060, X86_64[0]),
-        (own, FP | MARK),
+        (own, FP | EXTENDED_BIT),
         (0x1030, CONTEXT),
         (FP, 0),
         (FP + 8, X86_64[1]),
     ]);
     let places = [
         (0, 0x1060, FP),
-        (5, 0x1060, FP | MARK),
-        (9, 0x1040, FP | MARK),
-        (10, own, FP | MARK),
-        (12, 0x1030, FP | MARK),
+        (5, 0x1060, FP | EXTENDED_BIT),
+        (9, 0x1040, FP | EXTENDED_BIT),
+        (10, own, FP | EXTENDED_BIT),
+        (12, 0x1030, FP | EXTENDED_BIT),
         (17, 0x1030, own),
         (21, 0x1028, own),
     ];
@@ -207,7 +207,7 @@ fn callees_that_pop_their_arguments_lose_no_caller() {
     let own = 0x1058;
     let stack = stack(&[
         (0x1060, X86_64[0]),
-        (own, FP | MARK),
+        (own, FP | EXTENDED_BIT),
         (0x1050, CONTEXT),
         (FP, 0),
         (FP + 8, X86_64[1]),
@@ -218,7 +218,7 @@ fn callees_that_pop_their_arguments_lose_no_caller() {
         (31, 0x1050, own),
         (35, 0x1048, own),
         (39, own, own),
-        (40, 0x1060, FP | MARK),
+        (40, 0x1060, FP | EXTENDED_BIT),
         (45, 0x1060, FP),
     ];
     for (at, sp, fp) in places {
@@ -243,13 +243,19 @@ fn a_plain_frame_pointer_that_has_the_bit_by_chance_ends_the_walk() {
     };
     // Below a saved one is no context, or what is above the address is more than the bit.
     assert_eq!(at(8, 0x1048, 0x1058, &with(FP, CONTEXT)).len(), 3);
-    assert_eq!(at(8, 0x1048, 0x1058, &with(FP | MARK, 7)).len(), 2);
+    assert_eq!(at(8, 0x1048, 0x1058, &with(FP | EXTENDED_BIT, 7)).len(), 2);
     assert_eq!(at(8, 0x1048, 0x1058, &with(FP | 3 << 60, CONTEXT)).len(), 2);
     // It points further in, or far out.
     for fp in [0x1010, 0x1084, 0x1050 + (65 << 20)] {
-        assert_eq!(at(8, 0x1048, 0x1058, &with(fp | MARK, CONTEXT)).len(), 2);
+        assert_eq!(
+            at(8, 0x1048, 0x1058, &with(fp | EXTENDED_BIT, CONTEXT)).len(),
+            2
+        );
     }
     // A frame's own.
-    assert_eq!(at(8, 0x1048, 0x1058 | MARK, &with(FP, CONTEXT)).len(), 1);
+    assert_eq!(
+        at(8, 0x1048, 0x1058 | EXTENDED_BIT, &with(FP, CONTEXT)).len(),
+        1
+    );
     assert_eq!(at(0, 0x1060, FP, &record).len(), 3);
 }

@@ -3,16 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::copy;
-use super::slot::{
-    COPYING, CaptureSlot, DONE, GENERATION_MASK, REFUSED, REQUESTED, SLOTS, request_to_this_thread,
-};
+use super::slot::{COPYING, CaptureSlot, DONE, REFUSED, REQUESTED, request_to_this_thread};
 use crate::platform::clock::monotonic as now;
-use crate::platform::linux::{SI_QUEUE, SI_TKILL, context, send_again};
+use crate::platform::linux::{SI_TKILL, context, send_again};
 use crate::platform::{process_id, signals};
-
-/// Stands in a signal's value for a slot's number: the signal offers an alternate stack of this generation.
-#[cfg(feature = "thread-stacks")]
-pub(super) const STACK_OFFER: u64 = 0xff;
 
 /// Count of the handlers that are running.
 pub(super) static HANDLERS: AtomicU32 = AtomicU32::new(0);
@@ -23,44 +17,21 @@ pub(super) static HANDLERS: AtomicU32 = AtomicU32::new(0);
 ///
 /// # Safety
 /// - The arguments are what the kernel gave for this signal.
-pub unsafe fn answer(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel gives a valid siginfo; a queued signal has a sender and a value.
-    let (code, sender, value) = unsafe {
-        let value = (*info).si_value().sival_ptr as u64;
-        ((*info).si_code, (*info).si_pid() as u32, value)
-    };
-    if signal == libc::SIGPROF && (code != SI_QUEUE || sender != process_id()) {
+pub unsafe fn handle_capture(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel gives a valid siginfo; a signal that was sent has a sender.
+    let (code, sender) = unsafe { ((*info).si_code, (*info).si_pid() as u32) };
+    if signal == libc::SIGPROF && (code != SI_TKILL || sender != process_id()) {
         // SAFETY: the caller vouches for the facts.
         return unsafe { act_by_default(signal, info) };
     }
-    #[cfg(feature = "thread-stacks")]
-    if value >> 56 == STACK_OFFER && code == SI_QUEUE {
-        // SAFETY: the context that the kernel gave to this handler.
-        unsafe {
-            crate::platform::linux::thread_stacks::take(value & GENERATION_MASK, context.cast())
-        };
-    }
     HANDLERS.fetch_add(1, Ordering::Relaxed);
-    let mut request = match code {
-        SI_QUEUE if signal != libc::SIGPROF => {
-            let slot = SLOTS.get((value >> 56) as usize);
-            slot.map(|slot| (slot, value & GENERATION_MASK))
-        }
-        // One that comes late answers the present request.
-        SI_QUEUE | SI_TKILL => request_to_this_thread(),
-        _ => None,
-    };
-    while let Some((slot, generation)) = request {
+    // The kernel keeps one SIGPROF at a time: it stands for those that came while it was pending.
+    while let Some((slot, generation)) = request_to_this_thread() {
         if slot.moves(generation, REQUESTED, COPYING) {
             // SAFETY: the request is this handler's alone until it is DONE; the context is what the kernel gave to it.
             unsafe { fill(slot, context.cast()) };
             slot.moves(generation, COPYING, DONE);
         }
-        // The kernel keeps one SIGPROF at a time: it stands for those that came while it was pending.
-        request = match signal {
-            libc::SIGPROF => request_to_this_thread(),
-            _ => None,
-        };
     }
     HANDLERS.fetch_sub(1, Ordering::Relaxed);
 }
@@ -100,7 +71,7 @@ unsafe fn act_by_default(signal: i32, info: *mut libc::siginfo_t) {
 /// Signal-safe.
 ///
 /// Source: `setup_rt_frame` in arch/x86/kernel/signal.c, `signal_setup_done` in kernel/signal.c.
-pub fn refuse() -> bool {
+pub fn refuse_request() -> bool {
     request_to_this_thread()
         .is_some_and(|(slot, generation)| slot.moves(generation, REQUESTED, REFUSED))
 }

@@ -3,8 +3,8 @@
 //!
 //! | signal | its handler runs on | claimed |
 //! | --- | --- | --- |
-//! | [`ALTERNATE`], real-time | the thread's alternate stack | at install |
-//! | [`PRESENT`], real-time | the stack that the thread is on | at install |
+//! | [`ON_ALTERNATE_STACK`], real-time | the thread's alternate stack | at install |
+//! | [`ON_PRESENT_STACK`], real-time | the stack that the thread is on | at install |
 //! | SIGPROF | the stack that the thread is on | by [`claim_profiling`], where it has the default action |
 //!
 //! The threads of libdispatch, and with it Swift's pool, block every real-time signal and leave SIGPROF open
@@ -30,13 +30,13 @@ pub(super) struct CaptureSignal {
 }
 
 /// Its handler runs on the thread's alternate stack.
-pub(super) static ALTERNATE: CaptureSignal = CaptureSignal {
+pub(super) static ON_ALTERNATE_STACK: CaptureSignal = CaptureSignal {
     number: AtomicI32::new(0),
     flags: libc::SA_ONSTACK,
 };
 
 /// Its handler runs on the stack that the thread is on.
-pub(super) static PRESENT: CaptureSignal = CaptureSignal {
+pub(super) static ON_PRESENT_STACK: CaptureSignal = CaptureSignal {
     number: AtomicI32::new(0),
     flags: 0,
 };
@@ -50,9 +50,9 @@ static TAKEN: AtomicU64 = AtomicU64::new(0);
 /// They stay installed until [`uninstall`], since an answer may come at any time later. Without the handler the
 /// signal's default action would end the process.
 pub fn install(wanted: Option<i32>) -> Result<[i32; 2], SystemError> {
-    let first = ALTERNATE.claim(|| wanted.or_else(|| free().next()))?;
-    let next = || free().find(|&free| free > first);
-    let second = PRESENT.claim(|| next().or_else(|| free().next()).or(Some(first)))?;
+    let first = ON_ALTERNATE_STACK.claim(|| wanted.or_else(|| unused().next()))?;
+    let next = || unused().find(|&free| free > first);
+    let second = ON_PRESENT_STACK.claim(|| next().or_else(|| unused().next()).or(Some(first)))?;
     Ok([first, second])
 }
 
@@ -69,7 +69,7 @@ pub fn claim_signals(wanted: Option<i32>) -> Result<(), (i32, Error)> {
         let why = format!("it is not a real-time signal ({first} to {last})");
         return fails(ErrorKind::InvalidInput, why);
     }
-    let installed = ALTERNATE.number.load(Ordering::Relaxed);
+    let installed = ON_ALTERNATE_STACK.number.load(Ordering::Relaxed);
     if installed == 0 && !signals::is_default(signal) {
         return fails(ErrorKind::ResourceBusy, "it has a handler already".into());
     }
@@ -85,14 +85,14 @@ pub fn claim_signals(wanted: Option<i32>) -> Result<(), (i32, Error)> {
 pub fn claim_profiling() {
     entry::prepare();
     if signals::is_default(libc::SIGPROF) {
-        PRESENT.put(libc::SIGPROF);
+        ON_PRESENT_STACK.hook(libc::SIGPROF);
     }
 }
 
 /// As [`claim_profiling`], if the calling thread blocks the signals of captures.
 pub fn claim_profiling_for_this_thread() {
     let blocked = Thread::current().signals().map_or(0, |set| set.blocked);
-    if blocked & ThreadSignals::bit(PRESENT.number.load(Ordering::Relaxed)) != 0 {
+    if blocked & ThreadSignals::bit(ON_PRESENT_STACK.number.load(Ordering::Relaxed)) != 0 {
         claim_profiling();
     }
 }
@@ -118,14 +118,14 @@ fn release(signal: i32) {
 
 /// The signals that were the captures' own, and that somebody else has taken since [`claim_signals`].
 pub fn taken() -> Vec<i32> {
-    let _ = (ALTERNATE.in_place(), PRESENT.in_place());
+    let _ = (ON_ALTERNATE_STACK.in_place(), ON_PRESENT_STACK.in_place());
     let taken = TAKEN.load(Ordering::Relaxed);
     let is_taken = |signal: &i32| taken & ThreadSignals::bit(*signal) != 0;
     (1..=64).filter(is_taken).collect()
 }
 
 /// The real-time signals without a handler, from `SIGRTMIN + 4` on. Signal-safe.
-fn free() -> impl Iterator<Item = i32> {
+fn unused() -> impl Iterator<Item = i32> {
     (libc::SIGRTMIN().saturating_add(4)..=libc::SIGRTMAX())
         .filter(|&signal| signals::is_default(signal))
 }
@@ -142,7 +142,7 @@ impl CaptureSignal {
         context::prepare();
         signals::exchange(signal, Some(&self.action())).map_err(|source| SystemError {
             call: "sigaction",
-            source,
+            source: Error::from_raw_os_error(source),
         })?;
         // Two that come at once may have taken a signal each: the handler is the same, and the first one's
         // counts. (No lock: a child of `fork` must find none that a thread of its parent holds.)
@@ -165,11 +165,11 @@ impl CaptureSignal {
     pub(super) fn in_place(&self) -> Result<i32, StopError> {
         install(None).map_err(StopError::System)?;
         let signal = self.number.load(Ordering::Acquire);
-        if self.put(signal) {
+        if self.hook(signal) {
             return Ok(signal);
         }
         TAKEN.fetch_or(ThreadSignals::bit(signal), Ordering::Relaxed);
-        let free = free().find(|&free| self.put(free)).ok_or_else(|| {
+        let free = unused().find(|&new| self.hook(new)).ok_or_else(|| {
             StopError::System(SystemError {
                 call: "finding a free real-time signal",
                 source: Error::from_raw_os_error(libc::EBUSY),
@@ -179,7 +179,7 @@ impl CaptureSignal {
     }
 
     /// Returns true if the handler of `signal` is ours, after installing it where no handler is. Signal-safe.
-    fn put(&self, signal: i32) -> bool {
+    fn hook(&self, signal: i32) -> bool {
         let ours = self.action();
         let is_ours = |action: usize| action == ours.sa_sigaction;
         let is_free = |action: usize| matches!(action, libc::SIG_DFL | libc::SIG_IGN);
@@ -227,7 +227,7 @@ impl CaptureSignal {
             if is_open(usual) {
                 return Ok(usual);
             }
-            let may_profile = self.flags == PRESENT.flags && is_open(libc::SIGPROF);
+            let may_profile = self.flags == ON_PRESENT_STACK.flags && is_open(libc::SIGPROF);
             if may_profile && signals::is_in_place(libc::SIGPROF) {
                 return Ok(libc::SIGPROF);
             }
@@ -238,27 +238,27 @@ impl CaptureSignal {
                     StopError::Gone
                 });
             }
-            signals::pause(BETWEEN);
+            signals::pause(MASK_POLL);
             is_last_look = is_lasting(thread, &first_cpu) || now() >= until;
         }
     }
 }
 
 /// Returns true if no code that blocks signals for a moment keeps them blocked so long: the thread sleeps, or has run for
-/// [`WAY_OUT`] since the first call, whose CPU time is kept in `first`. One that is ready but gets no CPU may be in such
+/// [`MAX_BLOCKED_TIME`] since the first call, whose CPU time is kept in `first`. One that is ready but gets no CPU may be in such
 /// code. Signal-safe.
 pub(super) fn is_lasting(thread: Thread, first: &OnceCell<u64>) -> bool {
     thread.progress().is_none_or(|progress| {
         let ran = progress
             .cpu
             .saturating_sub(*first.get_or_init(|| progress.cpu));
-        !progress.running || ran > WAY_OUT
+        !progress.running || ran > MAX_BLOCKED_TIME
     })
 }
 
 /// Time between two looks at the mask of a thread that blocks everything, nanoseconds.
-const BETWEEN: i64 = 150_000;
+const MASK_POLL: i64 = 150_000;
 
 /// The longest time that such code runs, and that the kernel counts at once for a thread that runs (a tick of 4 ms),
 /// nanoseconds.
-const WAY_OUT: u64 = 5_000_000;
+const MAX_BLOCKED_TIME: u64 = 5_000_000;

@@ -8,7 +8,7 @@ use super::super::context::REGISTERS;
 use crate::platform::Thread;
 
 /// Most stoppers of a process at a time.
-const MOST_SLOTS: usize = 32;
+const MAX_SLOTS: usize = 32;
 
 /// A piece of a stack that was copied.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,7 @@ pub(super) const PHASE_MASK: u64 = 7;
 /// Shift of the generation in a state.
 pub(super) const GENERATION_SHIFT: u32 = 3;
 
-pub(super) static SLOTS: [CaptureSlot; MOST_SLOTS] = [const {
+pub(super) static SLOTS: [CaptureSlot; MAX_SLOTS] = [const {
     CaptureSlot {
         state: AtomicU64::new(FREE),
         thread: AtomicI32::new(0),
@@ -83,16 +83,13 @@ pub(super) static SLOTS: [CaptureSlot; MOST_SLOTS] = [const {
             cut: false,
         }),
     }
-}; MOST_SLOTS];
+}; MAX_SLOTS];
 
-/// The slot with this number, which is below [`MOST_SLOTS`]; the first one for any other. Signal-safe.
+/// The slot with this number, which is below [`MAX_SLOTS`]; the first one for any other. Signal-safe.
 pub(super) fn at(number: usize) -> &'static CaptureSlot {
     let [first, ..] = &SLOTS;
     SLOTS.get(number).unwrap_or(first)
 }
-
-/// Mask of the generation in a signal's value. The upper 8 bits are the slot's number.
-pub(super) const GENERATION_MASK: u64 = (1 << 56) - 1;
 
 impl CaptureSlot {
     /// Moves the request of this generation from one phase to the next; false if it is in another one. Signal-safe.
@@ -111,7 +108,9 @@ impl CaptureSlot {
 /// Returns the slot in which the calling thread is asked, and the request's generation. Signal-safe.
 pub(super) fn request_to_this_thread() -> Option<(&'static CaptureSlot, u64)> {
     let this = Thread::current().tid();
-    SLOTS.iter().find_map(|slot| {
+    // Stoppers take the first free slot: after one whose generation is still 0 no slot is in use.
+    let is_used = |slot: &&CaptureSlot| slot.state.load(Ordering::Relaxed) != FREE;
+    SLOTS.iter().take_while(is_used).find_map(|slot| {
         // The state is read first: a request to another thread withdraws the last one before it writes the thread.
         let state = slot.state.load(Ordering::Acquire);
         let is_requested =

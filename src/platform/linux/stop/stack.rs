@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use crate::platform::Thread;
 use crate::platform::gauge::Blocked;
-use crate::platform::linux::entry::SCARCE;
+use crate::platform::linux::entry::MIN_FREE;
 use crate::platform::linux::system_call::system_call;
 use crate::platform::linux::{kernel_action, memory};
 
@@ -55,7 +55,7 @@ pub(super) fn must_be_alternate(thread: Thread, known: &Range<u64>) -> bool {
     let Some(sp) = Blocked::of(thread).map(|at| at.sp) else {
         return false;
     };
-    let lowest = sp.saturating_sub(SCARCE as u64);
+    let lowest = sp.saturating_sub(MIN_FREE as u64);
     if thread.is_main() && !known.is_empty() {
         return !known.contains(&lowest) || !known.contains(&sp);
     }

@@ -18,7 +18,7 @@ pub(super) fn wait(
     is_ready: impl Fn() -> bool,
 ) -> bool {
     let start = now();
-    let (mut nap, mut next_check, mut doubts) = (NAP, FIRST_CHECK, 0u32);
+    let (mut nap, mut next_check, mut doubts) = (FIRST_NAP, FIRST_CHECK, 0u32);
     let mut copying_since = None;
     loop {
         let phase = slot.phase();
@@ -26,14 +26,14 @@ pub(super) fn wait(
             return phase == DONE;
         }
         let waited = now().saturating_sub(start);
-        if waited < SPIN.min(patience) {
+        if waited < SPIN_TIME.min(patience) {
             std::hint::spin_loop();
             continue;
         }
         if phase == COPYING {
             // It takes long only if the handler itself is stopped.
             let since = *copying_since.get_or_insert(waited);
-            if waited.saturating_sub(since) >= GRACE && waited >= patience {
+            if waited.saturating_sub(since) >= COPY_GRACE && waited >= patience {
                 return false;
             }
         } else {
@@ -43,7 +43,7 @@ pub(super) fn wait(
                 } else {
                     0
                 };
-                next_check = waited.saturating_add(CHECK).min(waited.saturating_mul(2));
+                next_check = waited.saturating_add(MAX_GAP).min(waited.saturating_mul(2));
             }
             let is_over =
                 waited >= patience && (waited >= patience.saturating_mul(10) || !is_ready());
@@ -52,20 +52,20 @@ pub(super) fn wait(
             }
         }
         pause(nap);
-        nap = nap.saturating_mul(2).min(LONGEST_NAP);
+        nap = nap.saturating_mul(2).min(MAX_NAP);
     }
 }
 
 /// Time for which the waiter spins, nanoseconds.
-const SPIN: u64 = 5_000;
+const SPIN_TIME: u64 = 5_000;
 
 /// Time of the first sleep and of the longest one, nanoseconds.
-const NAP: i64 = 10_000;
-const LONGEST_NAP: i64 = 320_000;
+const FIRST_NAP: i64 = 10_000;
+const MAX_NAP: i64 = 320_000;
 
 /// Time until the first call of `is_hopeless`, and the longest one between two, nanoseconds.
 const FIRST_CHECK: u64 = 150_000;
-const CHECK: u64 = 4_000_000;
+const MAX_GAP: u64 = 4_000_000;
 
 /// Further time for a handler that is copying when `patience` is over, nanoseconds.
-const GRACE: u64 = 50_000_000;
+const COPY_GRACE: u64 = 50_000_000;

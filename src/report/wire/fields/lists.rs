@@ -6,10 +6,10 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde::ser::{SerializeMap, SerializeSeq, Serializer};
+use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use super::{Address, Nanos, Tried, lenient, tried};
+use super::{Address, Attempt, Nanos, lenient, optional};
 use crate::report::model::{AsyncChain, AsyncEnd, Chains, Found, Frame, Frames, Value};
 
 /// A map, as a list of its entries in their order; one that can't be read is omitted.
@@ -28,7 +28,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Entries<V> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<V>, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(key) = map.next_key()? {
-                    if let Tried(Some(value)) = map.next_value()? {
+                    if let Attempt(Some(value)) = map.next_value()? {
                         entries.push((key, value));
                     }
                 }
@@ -47,23 +47,21 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Entries<V> {
 fn entries<'de, W: Deserialize<'de>, V: From<W>, D: Deserializer<'de>>(
     d: D,
 ) -> Result<Vec<(String, V)>, D::Error> {
-    let entries = tried::<Entries<W>, D>(d)?.map_or_else(Vec::new, |entries| entries.0);
+    let entries = optional::<Entries<W>, D>(d)?.map_or_else(Vec::new, |entries| entries.0);
     let entries = entries.into_iter();
     Ok(entries.map(|(key, value)| (key, value.into())).collect())
 }
 
 /// Writes a map, in bytes only if there is anything in it.
-fn map<S: Serializer>(
-    entries: impl Iterator<Item = (impl AsRef<str>, impl Serialize)>,
+fn map<'a, S: Serializer>(
+    entries: impl Iterator<Item = (&'a str, impl Serialize)>,
     s: S,
 ) -> Result<S::Ok, S::Error> {
     let mut entries = entries.peekable();
     if entries.peek().is_none() && !s.is_human_readable() {
         return s.serialize_none();
     }
-    let mut map = s.serialize_map(None)?;
-    entries.try_for_each(|(key, value)| map.serialize_entry(key.as_ref(), &value))?;
-    map.end()
+    s.collect_map(entries)
 }
 
 /// A map of texts to values of one type, as a list of its entries in their order.
@@ -74,7 +72,8 @@ pub(crate) mod pairs {
         pairs: &impl AsRef<[(K, V)]>,
         s: S,
     ) -> Result<S::Ok, S::Error> {
-        map(pairs.as_ref().iter().map(|(key, value)| (key, value)), s)
+        let pairs = pairs.as_ref().iter();
+        map(pairs.map(|(key, value)| (key.as_ref(), value)), s)
     }
 
     pub(crate) fn deserialize<'de, V: Deserialize<'de>, D: Deserializer<'de>>(
@@ -110,7 +109,10 @@ pub(crate) mod registers {
         s: S,
     ) -> Result<S::Ok, S::Error> {
         let numbers = numbers.as_ref().iter();
-        map(numbers.map(|(name, n)| (name, Address::from(*n))), s)
+        map(
+            numbers.map(|(name, n)| (name.as_ref(), Address::from(*n))),
+            s,
+        )
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
@@ -148,7 +150,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<List<T>, A::Error> {
                 let mut list = Vec::with_capacity(seq.size_hint().unwrap_or_default().min(64));
-                while let Some(Tried(element)) = seq.next_element()? {
+                while let Some(Attempt(element)) = seq.next_element()? {
                     list.extend(element);
                 }
                 Ok(List(list))
@@ -167,16 +169,14 @@ fn list<S: Serializer>(
     if elements.peek().is_none() && !s.is_human_readable() {
         return s.serialize_none();
     }
-    let mut seq = s.serialize_seq(None)?;
-    elements.try_for_each(|element| seq.serialize_element(&element))?;
-    seq.end()
+    s.collect_seq(elements)
 }
 
 /// Reads a list of rows.
 fn rows<'de, R: Deserialize<'de>, T: From<R>, D: Deserializer<'de>>(
     d: D,
 ) -> Result<Vec<T>, D::Error> {
-    let rows = tried::<List<R>, D>(d)?.map_or_else(Vec::new, |list| list.0);
+    let rows = optional::<List<R>, D>(d)?.map_or_else(Vec::new, |list| list.0);
     Ok(rows.into_iter().map(T::from).collect())
 }
 
@@ -267,10 +267,7 @@ struct Callers<'a>(&'a [u64]);
 
 impl Serialize for Callers<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut seq = s.serialize_seq(None)?;
-        let mut callers = self.0.iter();
-        callers.try_for_each(|caller| seq.serialize_element(&Address::from(*caller)))?;
-        seq.end()
+        s.collect_seq(self.0.iter().map(|caller| Address::from(*caller)))
     }
 }
 

@@ -19,13 +19,13 @@ pub(crate) use lists::{breadcrumbs, chains, extra, frames, gauges, marks, pairs,
 pub(crate) use scalars::{Address, Id, IdText, Nanos, Raw, bytes, from_hex, image_id};
 
 /// A value, or nothing where it is of the wrong type and the deserializer puts up with that.
-struct Tried<T>(Option<T>);
+struct Attempt<T>(Option<T>);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Tried<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Attempt<T> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct Try<T>(PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Try<T> {
-            type Value = Tried<T>;
+            type Value = Attempt<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a value of the field's type")
@@ -35,12 +35,12 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Tried<T> {
                 self,
                 d: D,
             ) -> Result<Self::Value, D::Error> {
-                T::deserialize(d).map(|value| Tried(Some(value)))
+                T::deserialize(d).map(|value| Attempt(Some(value)))
             }
 
             /// Only a deserializer that knows the name comes here: it returns the value if there is one.
             fn visit_seq<A: SeqAccess<'de>>(self, mut one: A) -> Result<Self::Value, A::Error> {
-                one.next_element().map(Tried)
+                one.next_element().map(Attempt)
             }
         }
         d.deserialize_newtype_struct(TRIED, Try(PhantomData))
@@ -48,20 +48,15 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Tried<T> {
 }
 
 /// A field's value; none where it is nil, which is as if there were no value, or of the wrong type.
-fn tried<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<Option<T>, D::Error> {
-    Tried::<Option<T>>::deserialize(d).map(|tried| tried.0.flatten())
+fn optional<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<Option<T>, D::Error> {
+    Attempt::<Option<T>>::deserialize(d).map(|tried| tried.0.flatten())
 }
 
 /// A field that is at its default where its value is of the wrong type.
 pub(crate) fn lenient<'de, T: Deserialize<'de> + Default, D: Deserializer<'de>>(
     d: D,
 ) -> Result<T, D::Error> {
-    tried(d).map(Option::unwrap_or_default)
-}
-
-/// Returns true for a word that this version does not know, the default: it stands among the unknown keys.
-pub(crate) fn is_default<T: Default + PartialEq>(word: &T) -> bool {
-    *word == T::default()
+    optional(d).map(Option::unwrap_or_default)
 }
 
 /// A field that is spelled as `W`: `#[serde(with = "As::<Nanos>")]`.
@@ -106,7 +101,7 @@ impl<W> Maybe<W> {
     where
         W: Deserialize<'de>,
     {
-        tried::<W, D>(d).map(|value| value.map(T::from))
+        optional::<W, D>(d).map(|value| value.map(T::from))
     }
 }
 

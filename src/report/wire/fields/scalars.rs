@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-use super::tried;
+use super::optional;
 use crate::report::time::{nanos, since_epoch, wall};
 
 /// A time since the Unix epoch or a duration, as nanoseconds.
@@ -207,7 +207,7 @@ pub(crate) mod bytes {
         pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
             d: D,
         ) -> Result<Option<Vec<u8>>, D::Error> {
-            Ok(tried::<Raw<Vec<u8>>, D>(d)?.map(|bytes| bytes.0))
+            Ok(optional::<Raw<Vec<u8>>, D>(d)?.map(|bytes| bytes.0))
         }
     }
 }

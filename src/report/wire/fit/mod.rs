@@ -10,7 +10,7 @@ use rmp_serde::encode::Serializer as Rmp;
 use serde::ser::{Impossible, Serialize, Serializer};
 
 use super::part::{Part, Rules};
-use super::{EXTENSION, row};
+use super::{EXTENSION, OTHER, row};
 
 /// Puts values into a buffer. Where a map's entry or an array's element does not fit, it is omitted whole
 /// and counted, and the next one is tried; tuples are whole or not at all. A struct's field that is `None`
@@ -19,7 +19,7 @@ use super::{EXTENSION, row};
 ///
 /// Signal-safe: no allocation, no panic, no lock.
 pub(super) struct FixedSerializer<'b> {
-    rmp: Rmp<Out<'b>>,
+    rmp: Rmp<FixedBuffer<'b>>,
     rules: Rules,
     part: Part<'b>,
     pub(super) dropped: u64,
@@ -37,9 +37,10 @@ pub(super) struct FixedSerializer<'b> {
 
 impl<'b> FixedSerializer<'b> {
     /// The last `reserved` bytes of `buffer` are left for later.
+    #[inline(never)]
     pub(super) fn new(buffer: &'b mut [u8], reserved: usize, rules: Rules, part: Part<'b>) -> Self {
         FixedSerializer {
-            rmp: Rmp::new(Out {
+            rmp: Rmp::new(FixedBuffer {
                 buffer,
                 len: 0,
                 reserved: reserved.saturating_add(part.held()),
@@ -55,22 +56,14 @@ impl<'b> FixedSerializer<'b> {
         }
     }
 
-    fn out(&mut self) -> &mut Out<'b> {
+    /// What bytes go to that are MessagePack already.
+    pub(super) fn out(&mut self) -> &mut FixedBuffer<'b> {
         self.rmp.get_mut()
     }
 
     /// Count of bytes written.
     pub(super) fn len(&self) -> usize {
         self.rmp.get_ref().len
-    }
-
-    fn room(&self) -> usize {
-        self.rmp.get_ref().room()
-    }
-
-    /// Puts bytes that are MessagePack already.
-    pub(super) fn put(&mut self, bytes: &[u8]) -> bool {
-        io::Write::write_all(self.out(), bytes).is_ok()
     }
 
     /// Reopens the map that begins at `map`, which may now use the whole buffer. `None` unless it was the last map
@@ -92,8 +85,13 @@ impl<'b> FixedSerializer<'b> {
             });
         }
         let at = self.len();
-        io::Write::write_all(self.out(), &[fix]).map_err(|_| Error)?;
+        self.out().push(&[fix]).then_some(()).ok_or(Error)?;
         Ok(self.container(fix, at, 0))
+    }
+
+    #[inline(never)]
+    fn text(&mut self, text: &str) -> Result<(), Error> {
+        self.rmp.serialize_str(text).or(Err(Error))
     }
 
     fn container(&mut self, fix: u8, at: usize, count: u32) -> OpenValue<'_, 'b> {
@@ -160,7 +158,7 @@ impl OpenValue<'_, '_> {
     #[inline(never)]
     fn key(&mut self, key: &str) -> Option<usize> {
         let before = self.fit.len();
-        if self.fit.rmp.serialize_str(key).is_err() {
+        if self.fit.text(key).is_err() {
             self.take_back(before);
             return None;
         }
@@ -222,7 +220,6 @@ impl<'s, 'b> Serializer for &'s mut FixedSerializer<'b> {
         serialize_bytes(value: &[u8]);
         serialize_unit();
         serialize_unit_struct(name: &'static str);
-        serialize_unit_variant(name: &'static str, index: u32, variant: &'static str);
     }
 
     never! {
@@ -236,18 +233,32 @@ impl<'s, 'b> Serializer for &'s mut FixedSerializer<'b> {
         /// The longest header of a text, what a wider count of the map takes, and some more.
         const BESIDES: usize = 13;
         if !std::mem::take(&mut self.may_cut) {
-            return self.rmp.serialize_str(text).or(Err(Error));
+            return self.text(text);
         }
-        let room = match self.room().checked_sub(BESIDES) {
+        let room = match self.out().room().checked_sub(BESIDES) {
             Some(room) if room < text.len() => room,
             _ => usize::MAX,
         };
         let cut = prefix(text, room.min(self.rules.text_bytes));
-        self.rmp.serialize_str(cut).or(Err(Error))?;
+        self.text(cut)?;
         self.dropped = self
             .dropped
             .saturating_add(u64::from(cut.len() < text.len()));
         Ok(())
+    }
+
+    /// A word. One that this version does not know is an entry of [`EXTRA`].
+    #[inline(never)]
+    fn serialize_unit_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        word: &'static str,
+    ) -> Result<(), Error> {
+        match word {
+            OTHER => self.serialize_none(),
+            word => self.text(word),
+        }
     }
 
     #[inline(never)]
@@ -309,16 +320,27 @@ impl<'s, 'b> Serializer for &'s mut FixedSerializer<'b> {
 
 /// The buffer, as a writer that takes all or nothing.
 #[derive(Debug)]
-struct Out<'b> {
+pub(super) struct FixedBuffer<'b> {
     buffer: &'b mut [u8],
     len: usize,
     /// Bytes at the buffer's end that may not be used yet.
     reserved: usize,
 }
 
-impl Out<'_> {
+impl FixedBuffer<'_> {
     fn room(&self) -> usize {
         (self.buffer.len().saturating_sub(self.reserved)).saturating_sub(self.len)
+    }
+
+    /// Takes all bytes or none.
+    #[inline(never)]
+    pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
+        let fits = bytes.len() <= self.room();
+        if fits {
+            self.patch(self.len, bytes);
+            self.len = self.len.saturating_add(bytes.len());
+        }
+        fits
     }
 
     fn patch(&mut self, at: usize, bytes: &[u8]) {
@@ -359,19 +381,15 @@ impl Out<'_> {
     }
 }
 
-impl io::Write for Out<'_> {
+impl io::Write for FixedBuffer<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_all(bytes).map(|()| bytes.len())
     }
 
-    #[inline]
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if bytes.len() > self.room() {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        self.patch(self.len, bytes);
-        self.len = self.len.saturating_add(bytes.len());
-        Ok(())
+        let fits = self.push(bytes);
+        fits.then_some(())
+            .ok_or_else(|| io::ErrorKind::StorageFull.into())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -39,7 +39,7 @@ impl<'a> Reader<'a, '_> {
             seen: 0,
             entry: 0,
             unknown: Vec::new(),
-            is_behind: false,
+            in_extra: false,
             name: self.key,
             is_section,
             reader: self,
@@ -66,7 +66,7 @@ struct Map<'r, 'a, 'd> {
     /// Offsets of the entries that belong to no field.
     unknown: Vec<usize>,
     /// True once all entries with fields were read, and the unknown ones follow.
-    is_behind: bool,
+    in_extra: bool,
     /// The map's own key.
     name: &'a str,
     is_section: bool,
@@ -140,7 +140,7 @@ impl<'a> MapAccess<'a> for Map<'_, 'a, '_> {
         }
         match self.keys {
             Keys::Fields(fields) if fields.contains(&EXTRA) && !self.unknown.is_empty() => {
-                self.is_behind = true;
+                self.in_extra = true;
                 seed.deserialize(EXTRA.into_deserializer()).map(Some)
             }
             _ => Ok(None),
@@ -149,7 +149,7 @@ impl<'a> MapAccess<'a> for Map<'_, 'a, '_> {
 
     fn next_value_seed<V: DeserializeSeed<'a>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let end = self.reader.at;
-        if self.is_behind {
+        if self.in_extra {
             let unknown = Unknown {
                 entries: std::mem::take(&mut self.unknown).into_iter(),
                 reader: self.reader,

@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::de;
 
-use crate::report::damage::{DamageKind, Damages, shown};
+use crate::report::damage::{DamageKind, Damages, printable};
 use crate::report::token::{Skipper, Token, token};
 
 /// Frames that can't be read, as one gap.
@@ -112,14 +112,14 @@ impl<'a> Reader<'a, '_> {
 
     fn field(&mut self, at: usize, what: impl fmt::Display) {
         let key = self.key;
-        let message = || format!("`{}` {what}", shown(key));
+        let message = || format!("`{}` {what}", printable(key));
         self.damages.add(at, DamageKind::Field, message);
     }
 
     fn limit(&mut self, at: usize, what: &str, limit: usize) {
         let key = self.key;
         self.damages.add(at, DamageKind::Limit, || {
-            let key = shown(key);
+            let key = printable(key);
             format!("`{key}` has more than {limit} {what}; the rest was skipped")
         });
     }
@@ -181,7 +181,7 @@ impl Error {
                 at,
                 format!(
                     "should be {expected} and is {}; it was skipped",
-                    token.word()
+                    token.kind_word()
                 ),
             ),
         }

@@ -56,6 +56,8 @@ impl<'a> Deserializer<'a> for &mut Reader<'a, '_> {
 
     scalars! {
         deserialize_bool as visit_bool: "a boolean", Token::Bool(value) => Some(value);
+        deserialize_u8 as visit_u8: "an integer from 0 to 255", Token::Unsigned(value) => u8::try_from(value).ok();
+        deserialize_u32 as visit_u32: "an integer from 0 to 2^32 - 1", Token::Unsigned(value) => u32::try_from(value).ok();
         deserialize_u64 as visit_u64: "an integer that is not negative", Token::Unsigned(value) => Some(value);
         deserialize_i64 as visit_i64: "an integer of 64 bits",
             Token::Unsigned(value) => i64::try_from(value).ok(),
@@ -65,14 +67,6 @@ impl<'a> Deserializer<'a> for &mut Reader<'a, '_> {
             Token::Unsigned(value) => Some(value as f64),
             Token::Negative(value) => Some(value as f64);
         deserialize_bytes as visit_borrowed_bytes: "raw bytes", Token::Bytes(value) => Some(value);
-    }
-
-    fn deserialize_u8<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.narrow(u64::from(u8::MAX), "has more than 8 bits", visitor)
-    }
-
-    fn deserialize_u32<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.narrow(u64::from(u32::MAX), "has more than 32 bits", visitor)
     }
 
     /// A text of the format's own fields, cut at [`limits::TEXT_BYTES`].
@@ -174,24 +168,6 @@ impl<'a> Deserializer<'a> for &mut Reader<'a, '_> {
 }
 
 impl<'a> Reader<'a, '_> {
-    /// Reads an unsigned integer of a type whose greatest value is `most`.
-    fn narrow<V: Visitor<'a>>(
-        &mut self,
-        most: u64,
-        too_wide: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        let start = self.at;
-        let value = self.take("an integer that is not negative", |token| match token {
-            Token::Unsigned(value) => Some(value),
-            _ => None,
-        })?;
-        if value > most {
-            return Err(Error::new(start, too_wide));
-        }
-        visitor.visit_u64(value)
-    }
-
     /// Reads an array of `left` elements. The first one is the next value.
     fn seq<V: Visitor<'a>>(
         &mut self,

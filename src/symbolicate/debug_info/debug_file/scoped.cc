@@ -47,13 +47,17 @@ template <class A, int N> struct Box {
 __attribute__((noinline)) int pay(int n, std::string &s, std::vector<int> &v) {
     auto one = [&](int a) CALL { sink = a; MARK(one); return a + n + sink; };
     auto two = [=](int a) CALL { sink = a; MARK(two); return a + n * 2 + sink; };
+    auto outer = [&](int a) CALL {
+        auto inner = [=](int b) CALL { sink = b; MARK(inner); return a + b + sink; };
+        return inner(a) + n;
+    };
     auto three = [](unsigned long long a, const K &) mutable CALL { sink = a; MARK(three); return sink; };
     struct Local { static CALL inline int go(int x) { sink = x; MARK(local); return sink; } };
     Till t(n, [](int a, char) { return a; });
     const int arr[3] = {1, 2, 3};
     std::map<std::string, long> m;
     short w = n;
-    int r = join_row(n) + hidden("x", s, n, &w) + twice(n, v) + one(n) + two(n) + three(3, K()) + Local::go(n) + t.open(3) + t[1]
+    int r = join_row(n) + hidden("x", s, n, &w) + twice(n, v) + one(n) + two(n) + outer(n) + three(3, K()) + Local::go(n) + t.open(3) + t[1]
         + Till::make(4L, arr) + (t < t) + t.read(low) + Till::Drawer::pull(static_cast<Till &&>(t), 1.0, 'c')
         + typedefs(Unnamed{n}, [](const void *, const void *) { return 1; }, m);
     if (t) r++;

@@ -1,7 +1,7 @@
-//! The folder of the tables: one that is marked as the cache's own.
+//! The folder of the tables: one that has the cache's own tag.
 //!
-//! The mark is a cache directory tag (<https://bford.info/cachedir/>) with a text of ours. Backups skip folders with
-//! such a tag. A folder that is not marked and not empty is the user's: the tables go to a folder within it. A folder
+//! The tag is a cache directory tag (<https://bford.info/cachedir/>) with a text of ours. Backups skip folders with
+//! such a tag. A folder without the tag and not empty is the user's: the tables go to a folder within it. A folder
 //! that others may write in is not used.
 
 use std::ffi::OsStr;
@@ -12,18 +12,18 @@ use std::path::{Path, PathBuf};
 use crate::symbolicate::files::owner;
 
 const TAG: &str = "CACHEDIR.TAG";
-const MARK: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55\n\
+const TAG_TEXT: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55\n\
     # Lookup tables of wedjat's `symbolicate`. This folder may be removed at any time.\n\
     # What in it has not been written by `symbolicate` is left alone.\n";
 /// Name of the cache's folder within a folder that holds other things.
-const WITHIN: &str = "wedjat-cache";
+const SUBFOLDER: &str = "wedjat-cache";
 
 /// The folder for a cache in `folder`, if there is one.
 pub(super) fn find(folder: &Path) -> Option<PathBuf> {
-    let within = folder.join(WITHIN);
+    let within = folder.join(SUBFOLDER);
     [folder.to_owned(), within]
         .into_iter()
-        .find(|folder| is_marked(folder))
+        .find(|folder| has_tag(folder))
         .filter(|found| check(folder, found).is_ok())
 }
 
@@ -33,53 +33,53 @@ fn check(folder: &Path, place: &Path) -> io::Result<()> {
     owner::check_folder(place)
 }
 
-/// The folder for a cache in `folder`; made and marked if it is missing.
-pub(super) fn make(folder: &Path) -> io::Result<PathBuf> {
+/// The folder for a cache in `folder`; made and tagged if it is missing.
+pub(super) fn make_folder(folder: &Path) -> io::Result<PathBuf> {
     owner::make_folder(folder)?;
     owner::check_folder(folder)?;
-    if mark(folder)? {
+    if write_tag(folder)? {
         return Ok(folder.to_owned());
     }
-    let within = folder.join(WITHIN);
+    let within = folder.join(SUBFOLDER);
     owner::make_folder(&within)?;
     check(folder, &within)?;
-    if mark(&within)? {
+    if write_tag(&within)? {
         return Ok(within);
     }
     let text = format!("{} holds other things", within.display());
     Err(io::Error::new(io::ErrorKind::AlreadyExists, text))
 }
 
-fn is_marked(folder: &Path) -> bool {
+fn has_tag(folder: &Path) -> bool {
     let mut found = Vec::new();
     let read = owner::open(&folder.join(TAG))
-        .and_then(|tag| tag.take(MARK.len() as u64 + 1).read_to_end(&mut found));
-    read.is_ok() && found == MARK
+        .and_then(|tag| tag.take(TAG_TEXT.len() as u64 + 1).read_to_end(&mut found));
+    read.is_ok() && found == TAG_TEXT
 }
 
-/// Marks an empty folder; false for one that holds other things.
-fn mark(folder: &Path) -> io::Result<bool> {
-    if is_marked(folder) {
+/// Writes the tag into an empty folder; returns false for one that holds other things.
+fn write_tag(folder: &Path) -> io::Result<bool> {
+    if has_tag(folder) {
         return Ok(true);
     }
     for entry in fs::read_dir(folder)? {
         if !is_fresh_tag(&entry?.file_name()) {
-            // Another process may have marked it meanwhile, and written there.
-            return Ok(is_marked(folder));
+            // Another process may have tagged it meanwhile, and written there.
+            return Ok(has_tag(folder));
         }
     }
     let mut tag = tempfile::Builder::new()
         .prefix(".CACHEDIR.")
         .suffix(".new")
         .tempfile_in(folder)?;
-    tag.write_all(MARK)?;
+    tag.write_all(TAG_TEXT)?;
     match tag.persist_noclobber(folder.join(TAG)) {
         Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
-        _ => Ok(is_marked(folder)),
+        _ => Ok(has_tag(folder)),
     }
 }
 
-/// Returns true for the name of a mark that another process is about to put in place.
+/// Returns true for the name of a tag that another process is about to put in place.
 fn is_fresh_tag(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.starts_with(b".CACHEDIR.") && name.ends_with(b".new")

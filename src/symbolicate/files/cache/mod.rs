@@ -1,20 +1,19 @@
 //! Lookup tables on disk: mapped, keyed by what they were made of, written whole or not at all.
 //!
 //! A cache file begins with a magic, its length, its checksum (`u64` each) and the stamp of the debug file. After them come
-//! what it was made of (`made_of.rs`) and a SymCache of symbolic's, or what a folder held (`search.rs`). All of
+//! the sum of the bytes that it was made of and a SymCache of symbolic's. All of
 //! it is checked before it is used, by a hash that takes several bytes a cycle: that is most of the time of a first
 //! answer. Its name holds the id, the size of the debug file
 //! and the version of the format: whatever changes, another file is looked for. One that belongs to
 //! another user, or that others may write, is not read.
 //!
 //! Nothing is removed or replaced but regular files of this user that have such a name and begin as such files do, in a
-//! folder that is marked and that no other may write in (see `place.rs`).
+//! folder that has its tag and that no other may write in (see `cache_folder.rs`).
 
 mod cache_folder;
-mod source_sum;
 
 use std::fs;
-use std::hash::Hasher;
+use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -27,32 +26,33 @@ use super::bytes::{FileStamp, SharedBytes};
 use super::object_file::ObjectFile;
 use super::owner::{self, Identity};
 use crate::symbolicate::frame::hex;
-use source_sum::MadeOf;
 
 /// First bytes of each file.
 const MAGIC: &[u8; 8] = b"wdjcache";
 /// Magic, length, checksum, and a stamp.
-const HEADER: usize = STAMP_AT + size_of::<FileStamp>();
+const HEADER_BYTES: usize = STAMP_AT + size_of::<FileStamp>();
 const STAMP_AT: usize = 3 * 8;
 /// Counts up with every change of what a file holds.
-const VERSION: u32 = 11;
-/// Endings of names: of a table, and of the reason for its absence.
+const VERSION: u32 = 12;
+/// Ending of the name of a table.
 const TABLE: &str = "table";
-const REASON: &str = "reason";
 /// Bytes that are checked at a time, and then let go.
-const BLOCK: usize = 1 << 20;
+const BLOCK_BYTES: usize = 1 << 20;
+/// Bytes of a key and of a sum: see [`MadeOf`].
+const KEY_BYTES: usize = 32;
+const SUM_BYTES: usize = 8;
 /// All tables together take no more than this by default.
-const LIMIT: u64 = 2 << 30;
+const DEFAULT_LIMIT: u64 = 2 << 30;
 /// Age after which the half-written file of a process that died is removed.
-const STALE: Duration = Duration::from_secs(24 * 3600);
+const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 /// A table in use is marked as used once in this time.
 const TOUCH_EVERY: Duration = Duration::from_secs(3600);
 /// Debug files smaller than this are read faster than a cache is looked for.
-const WORTH_IT: usize = 1 << 20;
+const MIN_FILE_BYTES: usize = 1 << 20;
 
 /// A folder of lookup tables, shared by any number of processes.
 ///
-/// The folder is marked by a file `CACHEDIR.TAG`. One that holds other things gets a folder
+/// The folder is tagged by a file `CACHEDIR.TAG`. One that holds other things gets a folder
 /// `wedjat-cache` for the tables; nothing else in it is touched.
 #[derive(Debug, Clone)]
 pub struct Cache {
@@ -68,7 +68,7 @@ impl Cache {
         Cache {
             folder: folder.to_owned(),
             place: Arc::default(),
-            limit: LIMIT,
+            limit: DEFAULT_LIMIT,
         }
     }
 
@@ -96,26 +96,16 @@ impl Cache {
     }
 
     pub(crate) fn is_worth_it(object: &ObjectFile) -> bool {
-        !object.id.is_empty() && object.has_dwarf && object.bytes.len() >= WORTH_IT
+        !object.id.is_empty() && object.has_dwarf && object.bytes.len() >= MIN_FILE_BYTES
     }
 
     /// The table of `object`, if it is there, whole, this user's alone, and made of the same bytes.
     pub(crate) fn load(&self, object: &ObjectFile) -> Option<SharedBytes> {
-        self.load_as(object, TABLE)
-    }
-
-    /// The reason why `object` has no table, if one was found before.
-    pub(crate) fn load_reason(&self, object: &ObjectFile) -> Option<String> {
-        let reason = self.load_as(object, REASON)?;
-        String::from_utf8(reason.to_vec()).ok()
-    }
-
-    fn load_as(&self, object: &ObjectFile, ending: &str) -> Option<SharedBytes> {
-        let name = name(object, ending)?;
+        let name = name(object)?;
         let (identity, file) = self.read_file(&name)?;
-        let (made_of, table) = MadeOf::split(&file.part(HEADER..file.len())?)?;
+        let (made_of, table) = MadeOf::split(&file.part(HEADER_BYTES..file.len())?)?;
         let stamp = object.bytes.stamp();
-        if stamp.is_none_or(|stamp| file[STAMP_AT..HEADER] != stamp_bytes(stamp)) {
+        if stamp.is_none_or(|stamp| file[STAMP_AT..HEADER_BYTES] != stamp_bytes(stamp)) {
             if !made_of.is(&object.bytes) {
                 return None;
             }
@@ -130,16 +120,7 @@ impl Cache {
         Some(table)
     }
 
-    /// The content of the file of this name, if it is there, whole, and this user's alone. It has no debug file's stamp.
-    pub(crate) fn read(&self, name: &str) -> Option<SharedBytes> {
-        let (_, file) = self.read_file(name)?;
-        if file[STAMP_AT..HEADER] != stamp_bytes(FileStamp::default()) {
-            return None;
-        }
-        file.part(HEADER..file.len())
-    }
-
-    /// All of that file, and which one it is.
+    /// The content of the file of this name, if it is there, whole, and this user's alone; and which file it is.
     fn read_file(&self, name: &str) -> Option<(Identity, SharedBytes)> {
         let path = self.find()?.join(name);
         let file = owner::open(&path).ok()?;
@@ -162,25 +143,16 @@ impl Cache {
     /// Writes a table, whole or not at all, and makes room for it. That a cache cannot be written is
     /// no error: it is a cache.
     pub(crate) fn store(&self, object: &ObjectFile, table: &[u8]) {
-        self.store_as(object, TABLE, table);
-    }
-
-    /// Writes why there is no table, so that the next process does not try again.
-    pub(crate) fn store_reason(&self, object: &ObjectFile, reason: &str) {
-        self.store_as(object, REASON, reason.as_bytes());
-    }
-
-    fn store_as(&self, object: &ObjectFile, ending: &str, content: &[u8]) {
-        if let Some(name) = name(object, ending) {
+        if let Some(name) = name(object) {
             let made_of = MadeOf::new(&object.bytes).to_bytes();
             let stamp = object.bytes.stamp().unwrap_or_default();
-            self.write_parts(&name, stamp, &[&made_of, content]);
+            self.write_parts(&name, stamp, &[&made_of, table]);
         }
     }
 
     /// Makes the folder, unless it is there.
     pub(crate) fn prepare(&self) -> std::io::Result<()> {
-        cache_folder::make(&self.folder).map(drop)
+        cache_folder::make_folder(&self.folder).map(drop)
     }
 
     /// The folder to read from.
@@ -192,26 +164,22 @@ impl Cache {
     }
 
     /// The folder to write to.
-    fn make(&self) -> Option<&Path> {
+    fn folder_to_write(&self) -> Option<&Path> {
         if self.place.get().is_none_or(|place| !place.exists()) {
-            let made = cache_folder::make(&self.folder).ok()?;
+            let made = cache_folder::make_folder(&self.folder).ok()?;
             let _ = self.place.set(made);
         }
         self.place.get().map(PathBuf::as_path)
     }
 
     /// Writes a file of this name under another name first, so that no process sees half of it; then makes room.
-    pub(crate) fn write(&self, name: &str, content: &[u8]) {
-        self.write_parts(name, FileStamp::default(), &[content]);
-    }
-
     fn write_parts(&self, name: &str, stamp: FileStamp, content: &[&[u8]]) {
         let content = content.concat();
         let length = (content.len() as u64).to_le_bytes();
-        let checksum = content.chunks(BLOCK).fold(0, checksum).to_le_bytes();
+        let checksum = content.chunks(BLOCK_BYTES).fold(0, checksum).to_le_bytes();
         let stamp = stamp_bytes(stamp);
         let parts = [&MAGIC[..], &length, &checksum, &stamp, &content];
-        let Some(place) = self.make() else {
+        let Some(place) = self.folder_to_write() else {
             return;
         };
         let path = place.join(name);
@@ -249,7 +217,7 @@ impl Cache {
             let Ok(modified) = meta.modified() else {
                 continue;
             };
-            let is_old = now.duration_since(modified).is_ok_and(|age| age > STALE);
+            let is_old = now.duration_since(modified).is_ok_and(|age| age > MAX_AGE);
             if !is_fresh {
                 files.push((modified, meta.len(), entry.path()));
             } else if is_old {
@@ -284,7 +252,7 @@ fn is_fresh(name: &str) -> Option<bool> {
     let is_ours = is_hex(id)
         && is_hex(size)
         && version.is_ok()
-        && [TABLE, REASON, "folder"].contains(&ending)
+        && ending == TABLE
         && (is_whole || rest.ends_with(".new"));
     is_ours.then_some(!is_whole)
 }
@@ -302,14 +270,9 @@ fn remove(path: &Path) -> bool {
 }
 
 /// The name of the table of `object`, or of its substitute; `None` where nothing identifies it.
-fn name(object: &ObjectFile, ending: &str) -> Option<String> {
-    let name = file_name(&hex(&object.id), object.bytes.len(), ending);
-    (!object.id.is_empty()).then_some(name)
-}
-
-/// The name of a file: of what it was made, and in which version.
-pub(crate) fn file_name(id: &str, size: usize, ending: &str) -> String {
-    format!("{id}-{size:x}-v{VERSION}.{ending}")
+fn name(object: &ObjectFile) -> Option<String> {
+    let (id, size) = (hex(&object.id), object.bytes.len());
+    (!id.is_empty()).then(|| format!("{id}-{size:x}-v{VERSION}.{TABLE}"))
 }
 
 /// Checksum of a block that follows others with the checksum `before`. It does not detect forgery, but disks that lose
@@ -327,7 +290,7 @@ fn stamp_bytes(stamp: FileStamp) -> [u8; size_of::<FileStamp>()] {
 
 /// Returns true if a cache file is what was written.
 fn is_whole(bytes: &SharedBytes) -> bool {
-    let Some((header, content)) = bytes.split_at_checked(HEADER) else {
+    let Some((header, content)) = bytes.split_at_checked(HEADER_BYTES) else {
         return false;
     };
     // Of one that was cut or made longer, no byte is read.
@@ -338,12 +301,66 @@ fn is_whole(bytes: &SharedBytes) -> bool {
     else {
         return false;
     };
-    let blocks = content.chunks(BLOCK).enumerate();
+    let blocks = content.chunks(BLOCK_BYTES).enumerate();
     let found = blocks.fold(0, |before, (index, block)| {
         let found = checksum(before, block);
-        let at = HEADER + index * BLOCK;
-        bytes.drop_pages_of(at..at + BLOCK);
+        let at = HEADER_BYTES + index * BLOCK_BYTES;
+        bytes.drop_pages_of(at..at + BLOCK_BYTES);
         found
     });
     expected.starts_with(&found.to_le_bytes())
+}
+
+/// The bytes that a table was made of, by a sum: an id and a size are what anyone may give his own file.
+///
+/// The sum has a key that only this user can read, and each table another one. So nobody can make a file that has the sum of
+/// another's.
+struct MadeOf {
+    key: [u8; KEY_BYTES],
+    sum: u64,
+}
+
+impl MadeOf {
+    /// Of a file, by a new key.
+    fn new(bytes: &SharedBytes) -> MadeOf {
+        let random = || RandomState::new().build_hasher().finish();
+        let words: [u64; KEY_BYTES / 8] = std::array::from_fn(|_| random());
+        let mut key = [0; KEY_BYTES];
+        for (part, word) in key.chunks_mut(8).zip(words) {
+            part.copy_from_slice(&word.to_le_bytes());
+        }
+        let sum = sum(&key, bytes);
+        MadeOf { key, sum }
+    }
+
+    /// What [`to_bytes`](MadeOf::to_bytes) wrote, and what follows it.
+    fn split(content: &SharedBytes) -> Option<(MadeOf, SharedBytes)> {
+        let (key, rest) = content.split_first_chunk::<KEY_BYTES>()?;
+        let (sum, _) = rest.split_first_chunk::<SUM_BYTES>()?;
+        let made_of = MadeOf {
+            key: *key,
+            sum: u64::from_le_bytes(*sum),
+        };
+        Some((made_of, content.part(KEY_BYTES + SUM_BYTES..content.len())?))
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        [&self.key[..], &self.sum.to_le_bytes()].concat()
+    }
+
+    /// Returns true if these are the bytes.
+    fn is(&self, bytes: &SharedBytes) -> bool {
+        sum(&self.key, bytes) == self.sum
+    }
+}
+
+/// By SipHash, which the key makes unforgeable.
+fn sum(key: &[u8], bytes: &SharedBytes) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(key);
+    for (index, block) in bytes.chunks(BLOCK_BYTES).enumerate() {
+        hasher.write(block);
+        bytes.drop_pages_of(index * BLOCK_BYTES..(index + 1) * BLOCK_BYTES);
+    }
+    hasher.finish()
 }

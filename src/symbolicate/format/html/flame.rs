@@ -10,7 +10,7 @@ use crate::symbolicate::format::stacks::weighed;
 use crate::symbolicate::frame::Symbolicated;
 
 /// Boxes that are narrower than this share are not drawn.
-const NARROW: f64 = 0.002;
+const MIN_SHARE: f64 = 0.002;
 /// The script that searches it. The page's policy has its hash.
 const SEARCH: &str = include_str!("search.js");
 
@@ -48,7 +48,7 @@ pub(super) fn flame(page: &mut String, style: &Style, origin: &str, of: &Symboli
 
 fn legend() -> String {
     let keys = BoxKind::ALL.iter().map(|kind| {
-        let (class, words) = kind.words();
+        let (class, words) = kind.class_and_label();
         format!(" <span class=\"key {class}\">{words}</span>")
     });
     keys.collect()
@@ -65,7 +65,7 @@ struct Boxes<'a> {
 impl Boxes<'_> {
     /// Draws the callees of a node, side by side.
     fn callees(&mut self, node: &FlameNode) {
-        let is_wide = |callee: &&FlameNode| callee.share(self.total) >= NARROW;
+        let is_wide = |callee: &&FlameNode| callee.share(self.total) >= MIN_SHARE;
         let wide: Vec<&FlameNode> = node.callees.iter().filter(is_wide).collect();
         for callee in wide {
             let (name, class, weight) = (escape(&callee.name), callee.class(), callee.weight);

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 use std::io;
 
-use super::counts::OverDays;
-use super::{GROUPS, Html, ReportPage, report};
+use super::daily_histogram::DayAxis;
+use super::{Html, MAX_GROUPS, ReportPage, report};
 use crate::symbolicate::format::findings::titles;
 use crate::symbolicate::format::plain::escape;
 use crate::symbolicate::format::{facts, top};
@@ -19,7 +19,7 @@ pub(super) fn write(out: &mut dyn io::Write, html: &Html) -> io::Result<()> {
     if let Some(chosen) = &html.chosen {
         ranked = chosen.group(groups).into_iter().collect();
     }
-    let shown = &ranked[..ranked.len().min(html.top.unwrap_or(GROUPS))];
+    let shown = &ranked[..ranked.len().min(html.top.unwrap_or(MAX_GROUPS))];
     let of_groups = ranked.iter();
     let of_groups = of_groups.filter_map(|group| examples.of_group(group.key));
     let of_groups: Vec<&ReportPage> = of_groups.collect();
@@ -42,14 +42,14 @@ pub(super) fn write(out: &mut dyn io::Write, html: &Html) -> io::Result<()> {
 
 /// Counts, and what of them is not on the page.
 fn head(groups: &Groups, shown: usize, whole: usize) -> String {
-    let (reports, all) = (groups.reports(), groups.len());
+    let (reports, all) = (groups.reports(), groups.count());
     let count = |number: usize, what| facts::count(number as u64, what);
     let (title, found) = (facts::count(reports, "report"), count(all, "group"));
     let mut page = format!("<h1>{title} in {found}</h1>\n");
     let mut note = |text: String| {
         let _ = writeln!(page, "<p class=\"note\">{text}</p>");
     };
-    for line in facts::copies_lines(groups.duplicates(), groups.others()) {
+    for line in facts::copies_lines(groups.duplicates(), groups.reused_ids()) {
         note(format!("{line}."));
     }
     if shown < all || (whole as u64) < reports {
@@ -68,7 +68,7 @@ fn head(groups: &Groups, shown: usize, whole: usize) -> String {
 fn overview(html: &Html, shown: &[&Group]) -> String {
     let mut page = String::new();
     let titles = titles(shown);
-    let days = OverDays::of(shown);
+    let days = DayAxis::of(shown);
     let versions = top::versions(&html.groups);
     let ranked = || (1..).zip(shown.iter().copied().zip(&titles));
     if let others @ 1.. = days.others {
@@ -117,7 +117,7 @@ fn overview(html: &Html, shown: &[&Group]) -> String {
 fn table<'a>(
     page: &mut String,
     ranked: impl Iterator<Item = (usize, (&'a Group, &'a String))>,
-    days: &OverDays,
+    days: &DayAxis,
 ) {
     let heads = ["Launches", "Ended by it", "Reports", "Time"];
     let numbers = heads.map(|head| format!("<th class=\"n\">{head}</th>"));

@@ -4,13 +4,13 @@ use crate::report::time::nanos;
 use std::fmt::Write as _;
 
 use super::flame::flame;
-use super::pictures::timeline;
 use super::stack::stack;
+use super::timeline::timeline;
 use crate::report::model::{Report, Thread};
 use crate::symbolicate::format::Style;
 use crate::symbolicate::format::facts::{
-    about, app_state, duration, has_crashed, known_id, known_time, lasted, number, os_text,
-    recorder, signal_code, vitals, watched, words,
+    app_state, describe_thread, duration, event_facts, has_crashed, known_id, known_time, lasted,
+    number, os_text, recorder, signal_code, vitals, watched,
 };
 use crate::symbolicate::format::findings::{kind_text, missing_lines};
 use crate::symbolicate::format::plain::escape;
@@ -27,7 +27,7 @@ pub(super) fn title(of: &Symbolicated, member: &Member) -> String {
     let parts = TitleParts {
         what: event.map_or("report", |event| event.word()),
         lasted: lasted.as_deref(),
-        function: member.stack.first().map(String::as_str),
+        function: member.stack.first().map(|name| &**name),
         ..member.title()
     };
     let name = Some(app.name.as_str()).filter(|name| !name.is_empty());
@@ -55,11 +55,11 @@ pub(super) fn body(style: &Style, origin: &str, of: &Symbolicated, member: &Memb
         let title = thread_title(report, index, thread);
         let _ = writeln!(page, "<details{open}><summary>{title}</summary>");
         stack(&mut page, style, of, frames, about == Some(index));
-        cut(&mut page, thread.end_word());
+        cut_note(&mut page, thread.end_word());
         registers(&mut page, thread);
         page.push_str("</details>\n");
     }
-    context(&mut page, report);
+    from_the_app(&mut page, report);
     images(&mut page, report);
     page
 }
@@ -73,7 +73,7 @@ pub(super) fn heaviest_stack(style: &Style, of: &Symbolicated) -> String {
     if let Some(index) = thread_in_question(&of.report) {
         page.push_str("<h3>Stack</h3>\n");
         stack(&mut page, style, of, &of.threads[index], true);
-        cut(&mut page, of.report.threads[index].end_word());
+        cut_note(&mut page, of.report.threads[index].end_word());
     }
     page
 }
@@ -86,12 +86,12 @@ fn most_frequent(page: &mut String, style: &Style, of: &Symbolicated, heading: &
         "<{heading}>Most frequent stack <small>{weight} of {total} samples</small></{heading}>"
     );
     stack(page, style, of, &of.samples[index], true);
-    cut(page, of.report.samples[index].end_word());
+    cut_note(page, of.report.samples[index].end_word());
     Some(())
 }
 
 /// A walk that stopped before the thread's first function says so.
-fn cut(page: &mut String, end: Option<&str>) {
+fn cut_note(page: &mut String, end: Option<&str>) {
     if let Some(end) = end.filter(|end| *end != "root") {
         let _ = writeln!(
             page,
@@ -110,7 +110,7 @@ fn facts(page: &mut String, origin: &str, report: &Report, member: &Member) {
             let (name, code) = (&signal.name, signal_code(event, signal));
             facts.push(("Signal", format!("{name} {code}")));
         }
-        let words = words(report, event, "Panicking thread", "Exception");
+        let words = event_facts(report, event, "Panicking thread", "Exception");
         facts.extend(words.map(|(label, text)| (label, text.to_owned())));
         facts.extend(watched(report).map(|watched| ("Watched thread", watched)));
         facts.extend(lasted(report).map(|lasted| ("Duration", lasted)));
@@ -167,7 +167,7 @@ fn thread_title(report: &Report, index: usize, thread: &Thread) -> String {
         let _ = write!(title, " <b>{}</b>", escape(name));
     }
     let crashed = has_crashed(report, thread).then(|| "crashed".to_owned());
-    for tag in crashed.into_iter().chain(about(thread)) {
+    for tag in crashed.into_iter().chain(describe_thread(thread)) {
         let _ = write!(title, " <span class=\"tag\">{}</span>", escape(&tag));
     }
     title
@@ -184,7 +184,7 @@ fn registers(page: &mut String, thread: &Thread) {
     page.push_str("</p></details>\n");
 }
 
-fn context(page: &mut String, report: &Report) {
+fn from_the_app(page: &mut String, report: &Report) {
     let app = app_state(report);
     if app.is_empty() {
         return;

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::symbolicate::blame::{Blamed, Owner, each_of, owner};
+use crate::symbolicate::blame::{Blamed, Owner, frames_of, owner};
 use crate::symbolicate::format::facts::count;
 use crate::symbolicate::format::file_names::FileNames;
 use crate::symbolicate::format::plain::escape;
@@ -14,11 +14,11 @@ use crate::symbolicate::frame::{
 };
 
 /// Frames of a stack that show their source code.
-const SHOWN: usize = 8;
+const MAX_WITH_SOURCE: usize = 8;
 /// Lines before and behind that of a frame.
-const AROUND: u32 = 4;
+const LINES_AROUND: u32 = 4;
 /// Frames in a row that are not the app's and are folded.
-const FOLD: usize = 3;
+const MIN_FOLDED: usize = 3;
 
 /// `with_source` says whether source code is to be shown, where the style has any.
 pub(super) fn stack(
@@ -42,13 +42,13 @@ pub(super) fn stack(
         style,
         of,
         files: FileNames::of(of),
-        shown: if with_source { 0 } else { SHOWN },
+        shown: if with_source { 0 } else { MAX_WITH_SOURCE },
     };
     rows.page.push_str("<div class=\"stack\">\n");
     for run in frames.chunk_by(|(a, _), (b, _)| (*a == Owner::App) == (*b == Owner::App)) {
-        let is_folded = !folds && run[0].0 != Owner::App && run.len() >= FOLD;
+        let is_folded = !folds && run[0].0 != Owner::App && run.len() >= MIN_FOLDED;
         if is_folded {
-            let mut owners: Vec<&str> = run.iter().map(|(owner, _)| words(*owner)).collect();
+            let mut owners: Vec<&str> = run.iter().map(|(owner, _)| owner_label(*owner)).collect();
             owners.sort_unstable();
             owners.dedup();
             let (frames, owners) = (count(run.len() as u64, "frame"), owners.join(", "));
@@ -86,7 +86,7 @@ pub(super) fn stack(
     rows.page.push_str("</div>\n");
 }
 
-fn words(owner: Owner) -> &'static str {
+fn owner_label(owner: Owner) -> &'static str {
     match owner {
         Owner::App => "the app",
         Owner::Library => "libraries",
@@ -120,7 +120,7 @@ impl Rows<'_> {
         self.gap(row.missing);
         let number = row.number.to_string();
         self.line(&number, row.blamed.physical, row.blamed.frame, own);
-        let shows = own && self.shown < SHOWN;
+        let shows = own && self.shown < MAX_WITH_SOURCE;
         let excerpt = row.blamed.frame.filter(|_| shows);
         let excerpt = excerpt.and_then(|frame| Some((frame, self.excerpt(frame)?)));
         if let Some((frame, excerpt)) = excerpt {
@@ -134,7 +134,7 @@ impl Rows<'_> {
         if !tasks.callers.is_empty() {
             self.page.push_str("<p class=\"note\">awaited by</p>\n");
         }
-        for Blamed { physical, frame } in tasks.callers.iter().flat_map(each_of) {
+        for Blamed { physical, frame } in tasks.callers.iter().flat_map(frames_of) {
             let own = owner(self.of, physical, frame) == Owner::App;
             self.line("~", physical, frame, own);
         }
@@ -145,7 +145,7 @@ impl Rows<'_> {
 
     fn excerpt(&self, frame: &SourceFrame) -> Option<Excerpt> {
         let sources = self.style.sources.as_ref()?;
-        sources.excerpt(frame.file.as_deref()?, frame.line?, AROUND)
+        sources.excerpt(frame.file.as_deref()?, frame.line?, LINES_AROUND)
     }
 
     fn line(
@@ -175,7 +175,7 @@ impl Rows<'_> {
         let line = line.map_or(String::new(), |line| format!(":{line}"));
         let file = frame.and_then(|frame| frame.file.as_deref());
         let file = file.map_or(String::new(), |file| {
-            let (path, name) = (escape(file), escape(self.files.shown(file)));
+            let (path, name) = (escape(file), escape(self.files.visible_part(file)));
             format!("<span title=\"{path}\">{name}{line}</span>")
         });
         let image = image.map_or(String::new(), |image| escape(image_file_name(&image.name)));

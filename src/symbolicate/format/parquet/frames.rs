@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::BooleanArray;
 
-use super::{BYTES, Columns, ReportIds, Row, Table, numbers, texts};
-use crate::symbolicate::blame::{Blamed, each, each_of, owner};
+use super::{Columns, MAX_BYTES, ReportIds, Row, Table, numbers, texts};
+use crate::symbolicate::blame::{Blamed, all_frames, frames_of, owner};
 use crate::symbolicate::format::facts::known_id;
 use crate::symbolicate::format::{Parts, Style};
 use crate::symbolicate::frame::{Stack, Symbolicated};
@@ -45,10 +45,10 @@ impl Parts for ParquetFrames {
 
     fn part(style: &Style, origin: &str, of: &Symbolicated) -> FramesOfReport {
         let thread = thread_in_question(&of.report).and_then(|at| of.threads.get(at));
-        let own = thread.into_iter().flat_map(each).map(|frame| (None, frame));
+        let own = thread.into_iter().flat_map(all_frames).map(|f| (None, f));
         let own = (0..).zip(own);
         let awaiting = thread.into_iter().flat_map(awaiting);
-        let mut room = BYTES;
+        let mut room = MAX_BYTES;
         let frames = own
             .chain(awaiting)
             .map(|(at, (awaits, blamed))| FrameRow::of(style, of, blamed, at, awaits));
@@ -83,8 +83,8 @@ impl Parts for ParquetFrames {
 fn awaiting(stack: &Stack) -> impl Iterator<Item = (u64, (Option<u64>, Blamed<'_>))> {
     stack.tasks.iter().flat_map(|tasks| {
         let upto = stack.frames.get(..=tasks.frame).unwrap_or(&stack.frames);
-        let rows = upto.iter().flat_map(each_of).count() as u64;
-        let callers = tasks.callers.iter().flat_map(each_of);
+        let rows = upto.iter().flat_map(frames_of).count() as u64;
+        let callers = tasks.callers.iter().flat_map(frames_of);
         (0..).zip(callers.map(move |caller| (Some(rows.saturating_sub(1)), caller)))
     })
 }

@@ -17,9 +17,9 @@ pub use frames::ParquetFrames;
 pub use reports::ParquetReports;
 
 /// Rows that go out together.
-const ROWS: usize = 4096;
+const MAX_ROWS: usize = 4096;
 /// Their bytes, about. A column holds 2 GiB of text.
-const BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 /// A row of a table.
 trait Row: Sized {
@@ -61,7 +61,7 @@ impl<R: Row> Table<R> {
     fn add(&mut self, row: R, out: &mut dyn Write) -> io::Result<()> {
         self.bytes += row.bytes();
         self.rows.push(row);
-        if self.rows.len() < ROWS && self.bytes < BYTES {
+        if self.rows.len() < MAX_ROWS && self.bytes < MAX_BYTES {
             return Ok(());
         }
         self.write(out)

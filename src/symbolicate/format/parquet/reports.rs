@@ -1,4 +1,4 @@
-//! The table of reports: a row each, of at most [`ROW`] bytes.
+//! The table of reports: a row each, of at most [`MAX_ROW`] bytes.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::symbolicate::frame::{Symbolicated, id_text};
 use crate::symbolicate::group::{RECIPE, key_text};
 
 /// Bytes of the texts of a row.
-const ROW: usize = 19_000;
+const MAX_ROW: usize = 19_000;
 /// Bytes of the longest text.
-const TEXT: usize = 2_000;
+const MAX_TEXT: usize = 2_000;
 
 /// The file being written; `docs/data.md` has its columns.
 #[derive(Debug, Default)]
@@ -112,7 +112,7 @@ impl Parts for ParquetReports {
                 is_main(report, found.thread),
             ],
             lists: [
-                member.stack,
+                member.stack.iter().map(ToString::to_string).collect(),
                 of.damage.clone(),
                 breadcrumbs.map(|crumb| crumb.what).collect(),
             ],
@@ -150,7 +150,7 @@ impl ReportRow {
     fn fitted(mut self) -> ReportRow {
         // Without an id of its own the report has its file's name three times.
         let origin = self.texts[0].as_ref().map_or(0, String::len);
-        let mut room = ROW.saturating_sub(3 * origin);
+        let mut room = MAX_ROW.saturating_sub(3 * origin);
         for text in self.texts.iter_mut().skip(1).flatten() {
             take(text, &mut room);
         }
@@ -170,12 +170,12 @@ impl ReportRow {
 /// Shortens a text to the room that is left, and takes it; returns false if there is no room for it.
 fn take(text: &mut String, room: &mut usize) -> bool {
     /// Bytes of a text's length, and of a number beside it.
-    const BESIDE: usize = 12;
-    let Some(left) = room.checked_sub(BESIDE) else {
+    const BYTES_BESIDE: usize = 12;
+    let Some(left) = room.checked_sub(BYTES_BESIDE) else {
         text.clear();
         return false;
     };
-    let most = TEXT.min(left);
+    let most = MAX_TEXT.min(left);
     if text.len() > most {
         let end = text.floor_char_boundary(most.saturating_sub('…'.len_utf8()));
         text.truncate(end);

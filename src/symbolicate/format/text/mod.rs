@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use std::io;
 
 use super::facts::{
-    app_state, has_crashed, known_id, known_time, lasted, number, os_text, recorder, signal_code,
-    vitals, watched, words,
+    app_state, event_facts, has_crashed, known_id, known_time, lasted, number, os_text, recorder,
+    signal_code, vitals, watched,
 };
 use super::file_names::FileNames;
 use super::findings::{blame_text, kind_text, missing_lines, to_blame};
-use super::stacks::{Standing, in_order, paused};
+use super::stacks::{Standing, in_order, wait_call};
 use super::{Parts, Style, plain};
 use crate::report::Report;
 use crate::report::time::nanos;
@@ -35,8 +35,8 @@ impl Parts for Text {
         page.context();
         for (index, standing) in in_order(of) {
             let (thread, stack) = (&of.report.threads[index], &of.threads[index]);
-            match paused(stack).filter(|_| standing == Standing::Idle && !style.verbose) {
-                Some(function) => page.idle(index, thread, function),
+            match wait_call(stack).filter(|_| standing == Standing::Idle && !style.verbose) {
+                Some(function) => page.write_idle(index, thread, function),
                 None => page.thread(index, thread, stack),
             }
         }
@@ -174,7 +174,7 @@ impl TextPage<'_> {
             let text = format!("{beat} without a beat, {strikes} times in a row");
             self.field("Thresholds", &text);
         }
-        for (label, text) in words(self.report, event, "Panicking Thread", "Name") {
+        for (label, text) in event_facts(self.report, event, "Panicking Thread", "Name") {
             self.field(label, text);
         }
         if let Some(watched) = watched(self.report) {
@@ -197,7 +197,7 @@ impl TextPage<'_> {
         let name = found.frame.and_then(|frame| self.style.name(frame));
         let mut what = name.map_or_else(|| blame_text(self.of, &found), str::to_owned);
         if let Some(frame) = found.frame {
-            self.place(frame, &mut what);
+            self.append_place(frame, &mut what);
         }
         self.field("Frame to Blame", &what);
     }

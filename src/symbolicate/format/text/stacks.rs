@@ -8,8 +8,8 @@ use super::TextPage;
 use crate::report::limits;
 use crate::report::model::{EventKind, Found, Image, Thread};
 use crate::report::time::nanos;
-use crate::symbolicate::blame::{Blamed, Owner, each, each_of, handling, is_own, owner};
-use crate::symbolicate::format::facts::{about, count, duration, has_crashed, number};
+use crate::symbolicate::blame::{Blamed, Owner, all_frames, frames_of, handling, is_own, owner};
+use crate::symbolicate::format::facts::{count, describe_thread, duration, has_crashed, number};
 use crate::symbolicate::format::plain;
 use crate::symbolicate::format::stacks::{chain_ends, heaviest, rows};
 use crate::symbolicate::frame::{Awaiting, PhysicalFrame, SourceFrame, Stack, image_file_name};
@@ -17,7 +17,7 @@ use crate::symbolicate::frame::{Awaiting, PhysicalFrame, SourceFrame, Stack, ima
 impl TextPage<'_> {
     pub(super) fn thread(&mut self, index: usize, thread: &Thread, stack: &Stack) {
         let number = number(thread, index);
-        let about: Vec<String> = about(thread).collect();
+        let about: Vec<String> = describe_thread(thread).collect();
         let about = Some(about.join(", ")).filter(|about| !about.is_empty());
         let about = about.map_or(String::new(), |about| format!(" ({about})"));
         let name = thread.name.as_deref().unwrap_or("");
@@ -29,12 +29,12 @@ impl TextPage<'_> {
         let title = format!("Thread {number}{crashed}:");
         self.line(&self.style.paint(Paint::new().bold(), &title));
         self.frames(stack, self.folded(index, stack));
-        self.cut(thread.end_word());
+        self.write_cut(thread.end_word());
         self.line("");
     }
 
     /// A thread that waits for work, in one line.
-    pub(super) fn idle(&mut self, index: usize, thread: &Thread, function: &str) {
+    pub(super) fn write_idle(&mut self, index: usize, thread: &Thread, function: &str) {
         let name = thread.name.as_deref().unwrap_or("");
         let index = number(thread, index);
         let line = format!("Thread {index} idle:  {name} (in {function}; --verbose shows it)");
@@ -43,7 +43,7 @@ impl TextPage<'_> {
     }
 
     /// Writes a line if the walk ended before the thread's first function.
-    fn cut(&mut self, end: Option<&str>) {
+    fn write_cut(&mut self, end: Option<&str>) {
         if let Some(end) = end.filter(|end| *end != "root") {
             let end = plain(end);
             self.line(&format!("    (callers are missing: {end})"));
@@ -59,7 +59,7 @@ impl TextPage<'_> {
             return 0;
         }
         let handling = handling(self.of, stack);
-        each(stack)
+        all_frames(stack)
             .skip(handling)
             .position(|frame| owner(self.of, frame.physical, frame.frame) == Owner::App)
             .map_or(0, |at| handling + at)
@@ -109,7 +109,7 @@ impl TextPage<'_> {
         if !tasks.callers.is_empty() {
             self.line("    (awaited by)");
         }
-        for Blamed { physical, frame } in tasks.callers.iter().flat_map(each_of) {
+        for Blamed { physical, frame } in tasks.callers.iter().flat_map(frames_of) {
             self.frame("~", physical, frame);
         }
         if let Some(why) = chain_ends(tasks) {
@@ -131,13 +131,13 @@ impl TextPage<'_> {
                 {
                     let _ = write!(what, " + {offset}");
                 }
-                self.place(frame, &mut what);
+                self.append_place(frame, &mut what);
                 what
             }
             (None, Some(image)) if is_within(physical.pc, image) => {
                 let mut what = format!("{:#x} + {}", image.base, physical.pc - image.base);
                 if let Some(frame) = frame {
-                    self.place(frame, &mut what);
+                    self.append_place(frame, &mut what);
                 }
                 what
             }
@@ -145,7 +145,7 @@ impl TextPage<'_> {
             (None, _) => "???".into(),
         };
         let is_inlined = frame.is_some_and(|frame| frame.inlined);
-        let mark = if is_inlined {
+        let suffix = if is_inlined {
             ""
         } else if is_tail_caller {
             " [tail call]"
@@ -168,7 +168,7 @@ impl TextPage<'_> {
             0 if named.is_some() => String::new(),
             pc => format!("{pc:#018x}"),
         };
-        let _ = writeln!(self.text, "{number:<4}{name:<30}\t{pc:<18} {what}{mark}");
+        let _ = writeln!(self.text, "{number:<4}{name:<30}\t{pc:<18} {what}{suffix}");
         if own {
             self.source(frame);
         }
@@ -191,9 +191,9 @@ impl TextPage<'_> {
     }
 
     /// Appends ` (file.c:42)`, and ` [inlined]` to an inlined frame.
-    pub(super) fn place(&self, frame: &SourceFrame, what: &mut String) {
+    pub(super) fn append_place(&self, frame: &SourceFrame, what: &mut String) {
         if let Some(file) = &frame.file {
-            let file = self.files.shown(file);
+            let file = self.files.visible_part(file);
             let _ = match frame.line {
                 Some(line) => write!(what, " ({}:{line})", plain(file)),
                 None => write!(what, " ({})", plain(file)),
@@ -209,7 +209,7 @@ impl TextPage<'_> {
             return;
         };
         let first = &self.report.samples[index];
-        let state = first.state.as_ref();
+        let state = first.state_word();
         let state = state.map_or(String::new(), |state| format!(", {state}"));
         let at = duration(nanos(first.at));
         let line =
@@ -217,7 +217,7 @@ impl TextPage<'_> {
         self.line(&plain(&line));
         let of = self.of;
         self.frames(&of.samples[index], 0);
-        self.cut(first.end_word());
+        self.write_cut(first.end_word());
         self.line("");
     }
 }

@@ -56,7 +56,7 @@ use super::tree_lines::{
     waits_for,
 };
 use crate::report::{EventKind, Image, Reading, StallClass, Thread, Value};
-use crate::symbolicate::import::plain_text::{Line, LineNumbers, Sign};
+use crate::symbolicate::import::plain_text::{Line, LineNumbers, Role};
 use crate::symbolicate::import::stack_lines::image_line;
 use crate::symbolicate::import::{
     JsonFields, Layout, ReportBuilder, SampleNode, SampleTree, values,
@@ -64,24 +64,24 @@ use crate::symbolicate::import::{
 use crate::symbolicate::names::symbol_text as names;
 
 /// What a line says of a call graph of `sample`: its first line has one below.
-pub fn sample_sign(lines: &[Line], at: usize) -> Option<Sign> {
+pub fn sample_role(lines: &[Line], at: usize) -> Option<Role> {
     const FIRST: &str = "Analysis of sampling ";
     let is_first = lines[at].trim_start().starts_with(FIRST);
     let mut below = lines.iter().skip(at + 1).take(200);
     let has_graph = is_first && below.any(|line| line.trim() == "Call graph:");
-    has_graph.then_some(Sign::Header(FIRST))
+    has_graph.then_some(Role::Header(FIRST))
 }
 
 /// What a line says of a hang, a spin, or load: a label of its head, or the title of a tree. The part of one process, cut
 /// out of a spindump, has no head.
-pub fn spindump_sign(lines: &[Line], at: usize) -> Option<Sign> {
+pub fn spindump_role(lines: &[Line], at: usize) -> Option<Role> {
     const HEAD: [&str; 5] = ["Date/Time", "Command", "Event", "Steps", "Data Source"];
     const TREES: [&str; 3] = ["Thread 0x", "Heaviest stack for ", "Powerstats for:"];
     let line = lines[at].trim();
     let mut below = lines.iter().skip(at + 1).map(|line| line.trim());
     if TREES.iter().any(|title| line.starts_with(title)) {
         let is_tree = below.take(12).any(|line| spindump_node(line).is_some());
-        return is_tree.then_some(Sign::Body);
+        return is_tree.then_some(Role::Body);
     }
     let label = line.split_once(':')?.0;
     let label = *HEAD.iter().find(|head| **head == label)?;
@@ -89,9 +89,9 @@ pub fn spindump_sign(lines: &[Line], at: usize) -> Option<Sign> {
     let head = below.by_ref().take(60);
     let mut head = head.take_while(|line| !line.starts_with("Date/Time:"));
     if is_interval(line) || head.any(is_interval) {
-        return Some(Sign::Header(label));
+        return Some(Role::Header(label));
     }
-    (label != HEAD[0]).then_some(Sign::Label(label))
+    (label != HEAD[0]).then_some(Role::Label(label))
 }
 
 /// Reads one of either layout; `lines` are those of the text where it was found.
@@ -214,12 +214,12 @@ impl CallTree {
                 found => match found
                     .and_then(|(at, count, what)| Some((at, sample_node(count, what)?)))
                 {
-                    Some((column, node)) => self.node(column, node),
+                    Some((column, node)) => self.add_node(column, node),
                     None => self.page.unread.push((number, NO_FRAME)),
                 },
             }
         } else if !trimmed.is_empty() && !is_image {
-            self.keep(line);
+            self.keep_label(line);
         }
     }
 
@@ -230,14 +230,14 @@ impl CallTree {
             return;
         }
         if trimmed == "Heaviest stack for the target process:" {
-            self.load(HEAVIEST);
+            self.begin_load(HEAVIEST);
             self.section = TreeSection::Heaviest;
             return;
         }
         if let Some(of) = line.strip_prefix("Powerstats for:") {
             self.processes += u64::from(!self.is_target(of));
             if self.processes == 0 {
-                self.load(&format!("Powerstats of {}", of.trim()));
+                self.begin_load(&format!("Powerstats of {}", of.trim()));
             } else {
                 self.end_images();
             }
@@ -270,7 +270,7 @@ impl CallTree {
                 column = self.open.len();
                 node.count = 1;
             }
-            self.node(column, node);
+            self.add_node(column, node);
         } else if let Some((count, reason)) = waits_for(trimmed, |of| self.is_target(of))
             && let Some((thread, _)) = self.threads.last()
         {
@@ -278,7 +278,7 @@ impl CallTree {
         } else if is_in_stacks && looks_like_a_node(trimmed) {
             self.page.unread.push((number, NO_FRAME));
         } else {
-            self.keep(line);
+            self.keep_label(line);
         }
     }
 
@@ -289,7 +289,7 @@ impl CallTree {
         }
     }
 
-    fn keep(&mut self, line: &str) {
+    fn keep_label(&mut self, line: &str) {
         if !(self.threads.is_empty() && self.page.label(line)) {
             self.page.keep(line);
         }
@@ -301,7 +301,7 @@ impl CallTree {
     }
 
     /// Begins stacks of a report of load.
-    fn load(&mut self, name: &str) {
+    fn begin_load(&mut self, name: &str) {
         self.begin(Thread {
             name: Some(name.to_owned()),
             main: self.threads.is_empty(),
@@ -321,7 +321,7 @@ impl CallTree {
         }
     }
 
-    fn node(&mut self, column: usize, mut node: SampleNode) {
+    fn add_node(&mut self, column: usize, mut node: SampleNode) {
         let Some((_, nodes)) = self.threads.last_mut() else {
             return;
         };

@@ -1,40 +1,37 @@
-//! Apple's older crash reports: text for people, line by line.
+//! Apple's older crash reports, text for people, line by line; and what Foundation prints of an exception.
 
 use std::collections::BTreeMap;
 
+use super::exception::thrown_name;
 use super::labelled_text::{LabelledText, NO_FRAME};
 use super::titles::{
     ExceptionStack, LABELS, TextSection, ThreadTitleKind, known_label, ordered_label, thread_title,
     title,
 };
 use crate::report::{DamageKind, EventKind, Image, Reading, Thread, Value};
-use crate::symbolicate::import::plain_text::{Line as TextLine, LineNumbers, Sign, below};
+use crate::symbolicate::import::plain_text::{Line as TextLine, LineNumbers, Role, text_below};
 use crate::symbolicate::import::stack_lines::{Line, image_line, stack_line};
 use crate::symbolicate::import::{JsonFields, Layout, ReportBuilder, numbered_thread, values};
 
 /// What a line says of Apple's crash text: two labels in its order, a stack or a list under its title.
-pub fn sign(lines: &[TextLine], at: usize) -> Option<Sign> {
+pub fn role(lines: &[TextLine], at: usize) -> Option<Role> {
     let line = lines[at].trim_end();
     if !line.starts_with(|c: char| c.is_ascii_uppercase()) {
         return None;
     }
-    let next = below(lines, at);
+    let next = text_below(lines, at);
     if let Some((key, value)) = ordered_label(line) {
         let after = ordered_label(next).map_or(0, |(after, _)| after);
         let name = LABELS[key];
         if name == "Exception Type" && (value.starts_with("EXC_") || value.starts_with("SIG")) {
-            let sign = Some(Sign::Header(name)).filter(|_| after > key);
-            return sign.or(Some(Sign::Body));
+            let role = Some(Role::Header(name)).filter(|_| after > key);
+            return role.or(Some(Role::Body));
         }
         let is_pair = after > key && after <= key + 5;
-        let label = is_pair.then_some(Sign::Label(name));
-        return label.map(|label| {
-            if has_exception(lines, at) {
-                Sign::Header(name)
-            } else {
-                label
-            }
-        });
+        if is_pair && has_exception(lines, at) {
+            return Some(Role::Header(name));
+        }
+        return is_pair.then_some(Role::Label(name));
     }
     // Swift's own frames have no image in front.
     let has_image = |found: Line<'_>| !found.image.is_empty() && !found.image.starts_with('[');
@@ -44,12 +41,12 @@ pub fn sign(lines: &[TextLine], at: usize) -> Option<Sign> {
         Some(TextSection::Exception(_)) => is_stack() || next.starts_with("(0x"),
         _ => thread_title(line).is_some_and(|title| title.is_known()) && is_stack(),
     };
-    is_body.then_some(Sign::Body)
+    is_body.then_some(Role::Body)
 }
 
 /// Returns true if an exception follows before the stacks of another layout.
 fn has_exception(lines: &[TextLine], at: usize) -> bool {
-    const OTHERS: [&str; 5] = [
+    const TITLES: [&str; 5] = [
         "Steps:",
         "Event:",
         "Data Source:",
@@ -57,7 +54,7 @@ fn has_exception(lines: &[TextLine], at: usize) -> bool {
         "Analysis of sampling ",
     ];
     let below = lines.iter().skip(at + 1).take(100);
-    let mut below = below.take_while(|line| !OTHERS.iter().any(|other| line.starts_with(other)));
+    let mut below = below.take_while(|line| !TITLES.iter().any(|other| line.starts_with(other)));
     below.any(|line| line.starts_with("Exception Type:"))
 }
 
@@ -99,6 +96,47 @@ pub fn stack_in_words(builder: &mut ReportBuilder, text: &str, number: usize) {
     crash.stacks(builder);
 }
 
+const FIRST_THROW: &str = "*** First throw call stack:";
+const TERMINATING: &str = "*** Terminating app due to uncaught exception ";
+
+/// What a line says of the text that Foundation prints of an exception that nothing catches, as Xcode's console shows it: its
+/// message comes once before its title.
+pub fn first_throw_role(lines: &[TextLine], at: usize) -> Option<Role> {
+    let line = &lines[at];
+    if line.contains(TERMINATING) {
+        return Some(Role::Label(TERMINATING));
+    }
+    let has_stack = line.trim() == FIRST_THROW && text_below(lines, at).starts_with('(');
+    has_stack.then_some(Role::Stack)
+}
+
+/// Reads that text: the message, and frames in parentheses, or their addresses alone.
+pub fn read_first_throw(text: &str) -> Reading {
+    let mut builder = ReportBuilder::default();
+    let (before, stack) = text.split_once(FIRST_THROW).unwrap_or(("", text));
+    let end = stack.find("\n)").unwrap_or(stack.len());
+    stack_in_words(&mut builder, stack[..end].trim_start_matches("\n(\n"), 0);
+    if let Some(at) = before.find(TERMINATING) {
+        // `2026-11-21 10:00:00.500 kiosk[77:1234] `
+        let line = before[..at].lines().last().unwrap_or("");
+        let process = line.trim().rsplit_once('[');
+        if let Some((front, pid)) = process.filter(|_| before[..at].ends_with("] ")) {
+            let head = &mut builder.report.head;
+            head.app.name = front.rsplit(' ').next().unwrap_or("").to_owned();
+            let pid = pid.split([':', ']']).next().unwrap_or("");
+            head.pid = pid.parse().unwrap_or(0);
+        }
+        let message = before[at..].trim();
+        builder.event().name = thrown_name(message).map(str::to_owned);
+        builder.event().message = Some(message.to_owned());
+    }
+    let event = builder.event();
+    (event.kind, event.fatal) = (EventKind::Exception, true);
+    let after = stack[end..].trim_start_matches("\n)").trim();
+    let left = JsonFields::one("text", Value::Text(after.to_owned()));
+    builder.finish(Layout::FirstThrow, left)
+}
+
 #[derive(Default)]
 struct CrashText {
     page: LabelledText,
@@ -117,8 +155,8 @@ struct CrashText {
 }
 
 /// What is said of a thread's title with words that are not known.
-const UNKNOWN_MARK: &str =
-    "is a thread's title with a mark that is not known: the thread is read, the mark is not";
+const UNKNOWN_STATE: &str =
+    "is a thread's title with a state that is not known: the thread is read, the state is not";
 
 impl CrashText {
     /// Reads a line; `next` is the one after it that is not empty. An empty line ends no section.
@@ -215,12 +253,12 @@ impl CrashText {
         }
         match title.kind {
             ThreadTitleKind::Name(name) => {
-                let at = self.fresh(title.number);
+                let at = self.begin_thread(title.number);
                 self.threads[at].0.name = Some(name.to_owned()).filter(|n| !n.is_empty());
                 self.section = TextSection::Labels;
             }
             ThreadTitleKind::Registers => {
-                self.current = Some(self.numbered(title.number));
+                self.current = Some(self.find_thread(title.number));
                 self.section = TextSection::Registers;
             }
             ThreadTitleKind::Frames {
@@ -229,9 +267,9 @@ impl CrashText {
                 unknown,
             } => {
                 if !unknown.is_empty() {
-                    self.page.unread.push((number, UNKNOWN_MARK));
+                    self.page.unread.push((number, UNKNOWN_STATE));
                 }
-                let at = self.fresh(title.number);
+                let at = self.begin_thread(title.number);
                 let (thread, _) = &mut self.threads[at];
                 thread.crashed |= is_about;
                 if !name.is_empty() && thread.name.is_none() {
@@ -246,16 +284,16 @@ impl CrashText {
 
     /// The thread that begins here. A number that comes again, with a stack of its own, is another thread:
     /// a text may hold a crash, and a crash while that was written down.
-    fn fresh(&mut self, number: u64) -> usize {
+    fn begin_thread(&mut self, number: u64) -> usize {
         let known = self.by_number.get(&number);
         let known = known.and_then(|at| self.threads.get(*at));
         if known.is_some_and(|(_, frames)| !frames.is_empty()) {
             self.by_number.remove(&number);
         }
-        self.numbered(number)
+        self.find_thread(number)
     }
 
-    fn numbered(&mut self, number: u64) -> usize {
+    fn find_thread(&mut self, number: u64) -> usize {
         if let Some(at) = self.by_number.get(&number) {
             return *at;
         }

@@ -33,6 +33,9 @@ const THREAD: ThreadPaths = ThreadPaths {
 
 /// Reads a body, with the line before it as `header`.
 pub fn read(mut body: JsonFields) -> Reading {
+    if is_hang(&body) {
+        return read_hang(body);
+    }
     let mut builder = ReportBuilder::default();
     builder.head(&mut body, &HEAD);
     let head = &mut builder.report.head;
@@ -134,7 +137,7 @@ pub fn is_hang(body: &JsonFields) -> bool {
 ///
 /// `processByPid` has the processes, each with `threadById`, whose `userFrames` and `kernelFrames` are pairs of an index
 /// into `binaryImages` and an offset. Frames in the kernel are kept, unread.
-pub fn read_hang(mut body: JsonFields) -> Reading {
+fn read_hang(mut body: JsonFields) -> Reading {
     let mut builder = ReportBuilder::default();
     let pid = body.unsigned("pid");
     let mut processes = body.object("processByPid").into_extra();

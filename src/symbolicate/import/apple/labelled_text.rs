@@ -4,7 +4,7 @@
 use super::exception::{self, ExceptionFacts};
 use crate::report::{DamageKind, EventKind, Reading, Value, limits};
 use crate::symbolicate::import::plain_text::LineNumbers;
-use crate::symbolicate::import::{HeadPaths, JsonFields, Layout, ReportBuilder, joined, values};
+use crate::symbolicate::import::{HeadPaths, JsonFields, Layout, ReportBuilder, release, values};
 
 const HEAD: HeadPaths = HeadPaths {
     id: "Incident Identifier|header.incident_id",
@@ -67,7 +67,7 @@ impl LabelledText {
         let head = &mut builder.report.head;
         if head.app.version.is_empty() {
             let version = labels.text("header.app_version");
-            head.app.version = joined(version, labels.text("header.build_version"));
+            head.app.version = release(version, labels.text("header.build_version"));
         }
         let process = labels.text("Process").unwrap_or_default();
         let (name, pid) = process.rsplit_once(" [").unwrap_or((process.as_str(), ""));
@@ -87,12 +87,9 @@ impl LabelledText {
         let is_hang = event.contains("hang") || event.contains("spin");
         let (first, messages) = (self.reason(), self.messages());
         let labels = &mut self.labels;
-        let is_old_note =
-            matches!(labels.get("header.bug_type"), Some(Value::Text(kind)) if kind == "185");
-        let is_simulated = is_old_note
-            || first
-                .as_deref()
-                .is_some_and(|text| text.starts_with("SIMULATED"));
+        let is_old_note = labels.peek("header.bug_type") == Some("185");
+        let reason = first.as_deref().unwrap_or("");
+        let is_simulated = is_old_note || reason.starts_with("SIMULATED");
         let kind = labels.text("Exception Type").unwrap_or_default();
         let subtype = labels.text("Exception Subtype");
         let codes = labels.text("Exception Codes|Exception Codes (raw)");

@@ -58,7 +58,7 @@ pub fn read(mut payload: JsonFields) -> Vec<Reading> {
     let mut readings = Vec::new();
     for (list, kind, _) in LISTS {
         for diagnostic in payload.list(list) {
-            readings.push(one(JsonFields::of(diagnostic), kind, list, time));
+            readings.push(read_one(JsonFields::of(diagnostic), kind, list, time));
         }
     }
     if readings.is_empty() && (payload.has("callStackTree") || payload.has("callStacks")) {
@@ -70,7 +70,7 @@ pub fn read(mut payload: JsonFields) -> Vec<Reading> {
             payload = JsonFields::one("callStackTree", payload.into_raw());
         }
         payload.keep("diagnosticMetaData", meta);
-        return vec![one(payload, kind, list, time)];
+        return vec![read_one(payload, kind, list, time)];
     }
     if let Some(first) = readings.first_mut()
         && !payload.is_empty()
@@ -81,7 +81,7 @@ pub fn read(mut payload: JsonFields) -> Vec<Reading> {
     readings
 }
 
-fn one(mut fields: JsonFields, kind: EventKind, list: &str, time: Option<u64>) -> Reading {
+fn read_one(mut fields: JsonFields, kind: EventKind, list: &str, time: Option<u64>) -> Reading {
     let mut builder = ReportBuilder::default();
     builder.head(&mut fields, &HEAD);
     let head = &mut builder.report.head;
@@ -174,25 +174,17 @@ fn threads(builder: &mut ReportBuilder, tree: Value, kind: EventKind) {
         };
         let innermost_first = is_innermost_first(&tree, per_thread);
         let mut nodes = Vec::with_capacity(tree.len());
-        for (
-            at,
-            TreeNode {
-                mut node,
-                children,
-                offset,
-                image,
-            },
-        ) in tree.into_iter().enumerate()
-        {
+        for (at, placed) in tree.into_iter().enumerate() {
+            let mut node = placed.node;
             // Without an address the offset replaces it, in an image at nought.
             if node.frame.pc == 0 {
-                node.frame.pc = offset.unwrap_or(0);
+                node.frame.pc = placed.offset.unwrap_or(0);
             }
-            node.frame.image = images.get(&image).copied();
+            node.frame.image = images.get(&placed.image).copied();
             // Of a chain from the innermost frame outwards the object outside has the count.
             if innermost_first {
                 node.count *= u64::from(node.parent.is_none());
-                node.parent = (children > 0).then_some(at + 1);
+                node.parent = (placed.children > 0).then_some(at + 1);
             }
             nodes.push(node);
         }
@@ -228,9 +220,15 @@ fn flatten(roots: Vec<Value>) -> Vec<TreeNode> {
         let count = left.unsigned("sampleCount").unwrap_or(1).max(1);
         let offset = left.unsigned("offsetIntoBinaryTextSegment");
         let image = (id, left.text("binaryName").unwrap_or_default());
-        let node = SampleNode::new(count, frame(pc, None, None), left);
+        let node = SampleNode {
+            parent,
+            count,
+            frame: frame(pc, None, None),
+            left,
+            ..SampleNode::default()
+        };
         nodes.push(TreeNode {
-            node: SampleNode { parent, ..node },
+            node,
             children: below.len(),
             offset,
             image,

@@ -42,13 +42,13 @@ pub(super) const LABELS: [&str; 51] = [
     "Highlighted Thread", "Attributed Thread", "Terminating Process", "VM Region Info", "Kernel Triage", "Legacy",
     "PlugIn Path", "PlugIn Identifier", "Share With App Devs",
 ];
-const ORDERED: usize = 24;
+const SEQUENCE: usize = 24;
 const LABEL_PREFIXES: [&str; 3] = ["Exception ", "Termination ", "Application Specific "];
 
 /// The place of a line's label in the order, and its value.
 pub(super) fn ordered_label(line: &str) -> Option<(usize, &str)> {
     let (key, value) = line.split_once(':')?;
-    let at = LABELS[..ORDERED].iter().position(|known| *known == key)?;
+    let at = LABELS[..SEQUENCE].iter().position(|known| *known == key)?;
     Some((at, value.trim()))
 }
 
@@ -73,7 +73,7 @@ pub(super) fn title(line: &str) -> Option<TextSection> {
         return Some(TextSection::Images);
     }
     #[rustfmt::skip]
-    const OTHERS: [&str; 9] = [
+    const OTHER_TITLES: [&str; 9] = [
         "Application Specific Signatures:", "Application Specific Diagnostics:", "Error Formulating Crash Report:",
         "External Modification Summary:", "VM Region Summary:", "Kernel Triage:", "Filtered syslog:",
         "Global Trace Buffer (reverse chronological seconds):", "Full Report",
@@ -83,7 +83,7 @@ pub(super) fn title(line: &str) -> Option<TextSection> {
         "Dyld Error Message:" => TextSection::Reason,
         "Last Exception Backtrace:" => TextSection::Exception(ExceptionStack::Last),
         "EOF" => TextSection::Other,
-        _ => OTHERS.contains(&line).then_some(TextSection::Other)?,
+        _ => OTHER_TITLES.contains(&line).then_some(TextSection::Other)?,
     })
 }
 
@@ -134,11 +134,11 @@ pub(super) fn thread_title(line: &str) -> Option<ThreadTitle<'_>> {
     let kind = match (rest.strip_prefix("name:"), rest.split_once(':')) {
         (Some(name), _) => ThreadTitleKind::Name(name.trim()),
         _ if rest.to_ascii_lowercase().starts_with("crashed with") => ThreadTitleKind::Registers,
-        (_, Some((mark, name))) => {
+        (_, Some((state, name))) => {
             // `Attributed`: what a simulated crash is about; `Highlighted`: the same in some years' layouts.
-            const MARKS: [&str; 4] = ["Crashed", "Attributed", "Highlighted", "Triggered"];
-            let known = MARKS.iter().find(|known| mark.starts_with(**known));
-            let unknown = known.map_or(mark, |known| &mark[known.len()..]).trim();
+            const STATES: [&str; 4] = ["Crashed", "Attributed", "Highlighted", "Triggered"];
+            let known = STATES.iter().find(|known| state.starts_with(**known));
+            let unknown = known.map_or(state, |known| &state[known.len()..]).trim();
             // A sentence is no title.
             if unknown.len() > 40 {
                 return None;

@@ -109,9 +109,13 @@ fn node(
     if let (Some(_), Some(offset)) = (name, offset) {
         left.push(SYMBOL_OFFSET, Value::Unsigned(offset));
     }
-    let frame = frame(pc, None, name.map(str::to_owned));
-    let node = SampleNode::new(count, frame, left);
-    SampleNode { image, ..node }
+    SampleNode {
+        count,
+        frame: frame(pc, None, name.map(str::to_owned)),
+        image,
+        left,
+        ..SampleNode::default()
+    }
 }
 
 /// `*40  psynch_mtxcontinue + 0 (…) (blocked by turnstile waiting for kiosk [77] thread 0x1f5) 1-40`: the count, and what

@@ -65,10 +65,8 @@ fn read_one(mut report: JsonFields, mut second: JsonFields) -> Reading {
     for thread in threads_of(&mut crash) {
         let mut fields = JsonFields::of(thread);
         let skipped = fields.unsigned("backtrace.skipped").unwrap_or(0);
-        let state = fields.text("state");
         let mut thread = builder.thread_of(fields, &THREAD);
         thread.main = thread.id == 0;
-        thread.state = state;
         thread.omitted = (skipped > 0).then_some(Omitted {
             at: thread.frames.len() as u64,
             count: skipped,

@@ -1,6 +1,6 @@
 //! Reports that other recorders write for their services.
 
-pub mod envelope;
+pub mod crashlytics;
 pub mod kscrash;
 pub mod plcrash;
 pub mod sentry;

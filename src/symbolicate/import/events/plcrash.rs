@@ -13,7 +13,7 @@ use crate::report::{Cpu, DamageKind, EventKind, Frame, Reading, Thread, Value};
 use crate::symbolicate::frame::hex;
 
 /// `plcrash` and the version.
-const HEADER: usize = 8;
+const HEADER_BYTES: usize = 8;
 
 /// The kind of a field.
 enum WireKind {
@@ -98,21 +98,21 @@ const HEAD: HeadPaths = HeadPaths {
 };
 
 pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, (usize, &'static str)> {
-    match bytes.get(HEADER - 1) {
+    match bytes.get(HEADER_BYTES - 1) {
         Some(1) => {}
-        Some(_) => return Err((HEADER - 1, "is a version of the layout other than 1")),
+        Some(_) => return Err((HEADER_BYTES - 1, "is a version of the layout other than 1")),
         None => return Err((bytes.len(), "the file ends")),
     }
-    let (entries, cut) = decoded(&bytes[HEADER..], schema::REPORT);
+    let (entries, cut) = decoded(&bytes[HEADER_BYTES..], schema::REPORT);
     let mut report = JsonFields::of(Value::Map(entries));
     if report.is_empty() {
-        return Err((HEADER, "the message is empty"));
+        return Err((HEADER_BYTES, "the message is empty"));
     }
     let mut builder = ReportBuilder::default();
     let required = ["system", "application", "signal"];
     if let Some(at) = cut {
         let message = "the protocol buffer can't be read on: it was cut, or its bytes were changed";
-        builder.damage(DamageKind::Cut, HEADER + at, message);
+        builder.damage(DamageKind::Cut, HEADER_BYTES + at, message);
     } else if !required.iter().all(|part| report.has(part)) {
         let message = "parts that every report has are missing: it was cut between two parts";
         builder.damage(DamageKind::Cut, bytes.len(), message);

@@ -6,7 +6,7 @@ use std::mem::take;
 
 use crate::report::{EventKind, Reading, Report, Sample, Thread, Value};
 use crate::symbolicate::import::{
-    HeadPaths, JsonFields, Layout, ReportBuilder, ThreadPaths, joined,
+    HeadPaths, JsonFields, Layout, ReportBuilder, ThreadPaths, json, other_product, release,
 };
 
 const HEAD: HeadPaths = HeadPaths {
@@ -41,9 +41,9 @@ pub fn read(mut event: JsonFields) -> Reading {
     // Of a chain of exceptions the last is the one that was not caught.
     let mut thrown = event.list("exception.values|exception");
     let mut exception = JsonFields::of(thrown.pop().unwrap_or_default());
-    what(&mut builder, &mut exception, &mut event);
+    read_exception(&mut builder, &mut exception, &mut event);
     let is_stall = builder.event().kind == EventKind::Stall;
-    let is_own = matches!(event.get("sdk.name"), Some(Value::Text(name)) if name == "wedjat");
+    let is_own = event.peek("sdk.name") == Some("wedjat");
     let (mut stack, mut sample) = (exception.take("stacktrace"), None);
     let mut has_stack = false;
     let thread_id = exception.take("thread_id");
@@ -72,30 +72,17 @@ pub fn read(mut event: JsonFields) -> Reading {
             sample = stack.take();
         }
         let main = fields.bool("main").unwrap_or(index == 0);
-        let is_crashed = is_about && !is_stall && !is_own;
         fields.take("current");
-        let thread = thread_of(&mut builder, fields, index as u64);
-        let is_crashed = thread.crashed || is_crashed;
-        add(
-            &mut builder,
-            Thread {
-                main,
-                crashed: is_crashed,
-                ..thread
-            },
-        );
+        let mut thread = thread_of(&mut builder, fields, index as u64);
+        thread.main = main;
+        thread.crashed |= is_about && !is_stall && !is_own;
+        add(&mut builder, thread);
     }
     if let Some(stack) = stack.filter(|_| !has_stack && !is_own) {
-        let thread = thread_of(&mut builder, JsonFields::one("stacktrace", stack), 0);
-        let main = builder.report.threads.is_empty();
-        add(
-            &mut builder,
-            Thread {
-                main,
-                crashed: true,
-                ..thread
-            },
-        );
+        let mut thread = thread_of(&mut builder, JsonFields::one("stacktrace", stack), 0);
+        thread.main = builder.report.threads.is_empty();
+        thread.crashed = true;
+        add(&mut builder, thread);
     }
     if is_own {
         own_sections(&mut builder.report, &mut event);
@@ -117,7 +104,6 @@ pub fn read(mut event: JsonFields) -> Reading {
 fn thread_of(builder: &mut ReportBuilder, mut fields: JsonFields, index: u64) -> Thread {
     let id = fields.unsigned("id");
     fields.take("id|uuid");
-    let state = fields.text("state");
     let mut frames = fields.list(THREAD.frames);
     frames.reverse();
     let address = |frame: &Value| JsonFields::of(frame.clone()).unsigned("instruction_addr");
@@ -131,11 +117,8 @@ fn thread_of(builder: &mut ReportBuilder, mut fields: JsonFields, index: u64) ->
     }
     let mut thread = builder.thread_of(fields, &THREAD);
     builder.put_frames(&mut thread, frames);
-    Thread {
-        id: id.unwrap_or(index),
-        state,
-        ..thread
-    }
+    thread.id = id.unwrap_or(index);
+    thread
 }
 
 /// Adds a thread. If its registers say that it stood elsewhere, its first frame is a caller's, too: the one that the link
@@ -174,8 +157,8 @@ fn own_sections(report: &mut Report, event: &mut JsonFields) {
 /// Names the app if no context does: by the program's file, else by the front of `release`, which is
 /// `com.example.app@2.1+77`.
 fn name(builder: &mut ReportBuilder, event: &mut JsonFields) {
-    let release = event.text("release");
-    let parts = release.as_deref().unwrap_or("").rsplit_once('@');
+    let tagged = event.text("release");
+    let parts = tagged.as_deref().unwrap_or("").rsplit_once('@');
     let program = builder.program();
     let app = &mut builder.report.head.app;
     if app.name.is_empty() {
@@ -186,14 +169,14 @@ fn name(builder: &mut ReportBuilder, event: &mut JsonFields) {
         && let Some((_, version)) = parts
     {
         let (version, build) = version.split_once('+').unwrap_or((version, version));
-        app.version = joined(Some(version.to_owned()), Some(build.to_owned()));
+        app.version = release(Some(version.to_owned()), Some(build.to_owned()));
     }
-    if let Some(release) = release {
-        app.extra.push(("release".into(), Value::Text(release)));
+    if let Some(text) = tagged {
+        app.extra.push(("release".into(), Value::Text(text)));
     }
 }
 
-fn what(builder: &mut ReportBuilder, exception: &mut JsonFields, event: &mut JsonFields) {
+fn read_exception(builder: &mut ReportBuilder, exception: &mut JsonFields, event: &mut JsonFields) {
     let kind = exception.text("type");
     // Newer ones put these under `meta`, with other names.
     let posix = |key| format!("mechanism.posix_signal.{key}|mechanism.meta.signal.{key}");
@@ -225,6 +208,59 @@ fn what(builder: &mut ReportBuilder, exception: &mut JsonFields, event: &mut Jso
         facts.extra.push(("type".into(), word));
     }
     facts.name = kind;
+}
+
+/// Longest header of an envelope, or of an item.
+const MAX_HEADER: usize = 1 << 16;
+
+/// A payload, by the type of its item, its file's name, and the product that it is of.
+pub struct EnvelopeItem<'a> {
+    pub name: String,
+    pub payload: &'a [u8],
+}
+
+/// The items of Sentry's envelope, which is a line of JSON, then items, each a line of JSON with its length, and its payload;
+/// `None` for other bytes.
+pub fn envelope_items(bytes: &[u8]) -> Option<Vec<EnvelopeItem<'_>>> {
+    let (header, mut at) = object_line(bytes, 0)?;
+    let mut keys = ["event_id", "dsn", "sent_at", "sdk"].iter();
+    let is_header = keys.any(|key| header.has(key));
+    if !is_header || header.has("exception") || header.has("threads") {
+        return None;
+    }
+    let mut items = Vec::new();
+    while let Some((mut item, start)) = object_line(bytes, at) {
+        let kind = item.text("type")?;
+        let rest = bytes.get(start..).unwrap_or_default();
+        let length = item.unsigned("length");
+        let length = length.and_then(|length| usize::try_from(length).ok());
+        let length = length.or_else(|| memchr::memchr(b'\n', rest));
+        let length = length.unwrap_or(rest.len());
+        let payload = &rest[..length.min(rest.len())];
+        // Some lengths are wrong: the next item begins on the next line.
+        at = start + payload.len();
+        let after = bytes.get(at..).unwrap_or_default();
+        at += memchr::memchr(b'\n', after).map_or(0, |end| end + 1);
+        let file = item.text("filename");
+        let file = file.map_or(String::new(), |file| format!(" `{file}`"));
+        let product = other_product(payload).map_or(String::new(), |of| format!(" ({})", of.name));
+        let name = format!("{kind}{file}{product}");
+        items.push(EnvelopeItem { name, payload });
+    }
+    (!items.is_empty()).then_some(items)
+}
+
+/// The object on the line at `at`, and where the next line begins.
+fn object_line(bytes: &[u8], at: usize) -> Option<(JsonFields, usize)> {
+    let rest = bytes.get(at..)?;
+    let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+    if end > MAX_HEADER {
+        return None;
+    }
+    let found = json::read(&rest[..end], 0).filter(|found| found.damage.is_none())?;
+    let is_object =
+        matches!(found.value, Value::Map(_)) && rest[found.end..end].trim_ascii().is_empty();
+    is_object.then(|| (JsonFields::of(found.value), at + end + 1))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(super) enum BacktraceRow {
 
 /// `  1 [ra] [system] 0x00007f22538f961f NAME + 302 in IMAGE at FILE:LINE:COLUMN`; `first` is the address of a frame without
 /// one.
-pub(super) fn row(line: &str, first: u64) -> Option<BacktraceRow> {
+pub(super) fn parse_row(line: &str, first: u64) -> Option<BacktraceRow> {
     let line = line.trim();
     if let Some(rest) = line.strip_prefix("...") {
         return Some(BacktraceRow::Omitted(number_within(rest)));
@@ -31,8 +31,8 @@ pub(super) fn row(line: &str, first: u64) -> Option<BacktraceRow> {
         return Some(BacktraceRow::Omitted(number_within(rest)));
     }
     let (mut found, mut inlined) = (Found::Context, false);
-    while let Some((mark, behind)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        match mark {
+    while let Some((label, behind)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        match label {
             "ra" => found = Found::Unknown,
             "async" => found = Found::AsyncCaller,
             "inlined" => inlined = true,
@@ -49,16 +49,12 @@ pub(super) fn row(line: &str, first: u64) -> Option<BacktraceRow> {
     }
     let is_first = line[..digits].bytes().all(|c| c == b'0') || inlined;
     let pc = address.or(is_first.then_some(first)).unwrap_or(0);
-    let placed = placed(what);
-    Some(BacktraceRow::Frame(
-        found,
-        Line {
-            pc,
-            inlined,
-            ..placed
-        }
-        .fields(),
-    ))
+    let line = Line {
+        pc,
+        inlined,
+        ..placed(what)
+    };
+    Some(BacktraceRow::Frame(found, line.fields()))
 }
 
 fn number_within(text: &str) -> Option<u64> {

@@ -28,25 +28,25 @@ use std::collections::VecDeque;
 
 pub(super) use self::json::read as read_json;
 use self::report::SwiftReport;
-use super::plain_text::{Line, Sign};
+use super::plain_text::{Line, Role};
 use crate::report::Reading;
 use crate::symbolicate::import::{JsonFields, Layout};
 
 /// Lines before a backtrace in which its message is looked for.
-const LINES_BEFORE: usize = 64;
+const MAX_LINES_BEFORE: usize = 64;
 
 /// What a line says of a backtrace: its first line, with a stack below, or its JSON.
-pub(super) fn sign(lines: &[Line], at: usize) -> Option<Sign> {
+pub(super) fn role(lines: &[Line], at: usize) -> Option<Role> {
     let line = lines[at].trim();
     if line.starts_with('{') && line.contains("\"crashReport\"") {
-        return Some(Sign::Header("{"));
+        return Some(Role::Header("{"));
     }
     if !report::is_first_line(line) {
         return None;
     }
-    let mut below = lines.iter().skip(at + 1).take(LINES_BEFORE);
+    let mut below = lines.iter().skip(at + 1).take(MAX_LINES_BEFORE);
     let has_stack = below.any(|line| report::is_stack(line));
-    has_stack.then_some(Sign::Header("***"))
+    has_stack.then_some(Role::Header("***"))
 }
 
 /// Reads every backtrace in a text.
@@ -83,7 +83,7 @@ pub(super) fn read(text: &str) -> Vec<Reading> {
         match open {
             Some(_) => before.clear(),
             None => {
-                if before.len() == LINES_BEFORE {
+                if before.len() == MAX_LINES_BEFORE {
                     before.pop_front();
                 }
                 before.push_back(line.to_owned());

@@ -1,6 +1,6 @@
 //! A backtrace in text, line by line.
 
-use super::frames::{BacktraceRow, image, registers, row, runtime_row, thread_title};
+use super::frames::{BacktraceRow, image, parse_row, registers, runtime_row, thread_title};
 use super::message_of;
 use crate::report::{EventKind, Found, Image, Omitted, Reading, Thread, Value, WalkEnd};
 use crate::symbolicate::import::{JsonFields, Layout, ReportBuilder, numbered_thread, values};
@@ -18,10 +18,10 @@ pub(super) enum BacktracePart {
 }
 
 /// The title of the trace that the runtime itself prints.
-const RUNTIME: &str = "Current stack trace:";
+const TRACE: &str = "Current stack trace:";
 
 /// The title of the trace of an access that another one excludes; the runtime prints it before it dies.
-const CURRENT: &str = "Current access (";
+const ACCESS: &str = "Current access (";
 
 /// The front of what the compiler's own checks say.
 const FAILURE: &str = "Swift runtime failure: ";
@@ -52,13 +52,13 @@ pub(super) struct SwiftReport {
 impl SwiftReport {
     /// Begins with the first line of a backtrace.
     pub fn begin(line: &str, before: &[String]) -> Option<SwiftReport> {
-        let is_conflict = line.starts_with(CURRENT);
+        let is_conflict = line.starts_with(ACCESS);
         let mut report = SwiftReport {
             message: message_of(before),
             is_conflict,
             ..SwiftReport::default()
         };
-        if line.trim() == RUNTIME || is_conflict {
+        if line.trim() == TRACE || is_conflict {
             report.part = BacktracePart::Runtime;
             let crashed = Thread {
                 crashed: true,
@@ -117,13 +117,13 @@ impl SwiftReport {
         } else if trimmed.starts_with("Backtrace took ") {
             return false;
         } else {
-            self.fact(trimmed);
+            self.body_line(trimmed);
         }
         true
     }
 
     /// Reads a row, a register or an image.
-    fn fact(&mut self, line: &str) {
+    fn body_line(&mut self, line: &str) {
         match self.part {
             BacktracePart::Images => self.images.extend(image(line)),
             BacktracePart::Thread | BacktracePart::Registers => {
@@ -136,7 +136,7 @@ impl SwiftReport {
                 };
                 let Some((thread, rows)) = of else { return };
                 if registers.is_empty() && self.part == BacktracePart::Thread {
-                    rows.extend(row(line, first));
+                    rows.extend(parse_row(line, first));
                 }
                 thread.registers.extend(registers);
             }
@@ -234,7 +234,7 @@ impl SwiftReport {
 pub(super) fn is_first_line(line: &str) -> bool {
     let begins =
         |text: &str| !text.starts_with("Signal ") || text.contains(": Backtracing from 0x");
-    line == RUNTIME || line.starts_with(CURRENT) || headline(line).is_some_and(begins)
+    line == TRACE || line.starts_with(ACCESS) || headline(line).is_some_and(begins)
 }
 
 /// Returns true for a line of a stack: a thread's title, or a frame.
@@ -242,7 +242,7 @@ pub(super) fn is_stack(line: &str) -> bool {
     let is_placed = |row| matches!(row, BacktraceRow::Frame(_, fields) if fields.has("image"));
     thread_title(line).is_some_and(|(.., crashed)| crashed)
         || runtime_row(line).is_some()
-        || row(line, 0).is_some_and(is_placed)
+        || parse_row(line, 0).is_some_and(is_placed)
 }
 
 /// The text between the marks of a headline.

@@ -47,6 +47,8 @@ ns::Box::get
     ns::Box<int>::get(int) const
     ns::Box<char>::get(char)
     void ns::Box<int>::get<int>(int)
+till::make::{unnamed type}::operator()::{lambda}::operator()
+    int till::make(int)::{unnamed type}::operator()() const::{lambda()#1}::operator()() const
 (anonymous namespace)::work
     (anonymous namespace)::work(int)
     void (anonymous namespace)::work<int>(int)
@@ -58,6 +60,11 @@ app::run::{lambda}::operator()
     app::run()::$_0::operator()(int) const
     app::run()::$_12::operator()() const
     auto app::run()::$_1::operator()<int>(int) const
+    app::run()::<lambda(int)>::operator()
+    app::run::<lambda>::operator()
+core::ops::function::FnOnce::call_once
+    core::ops::function::FnOnce::call_once{{vtable.shim}}
+    core::ops::function::FnOnce::call_once<u8>
 till.Shop#open
     kfun:till.Shop#open(kotlin.Int){}kotlin.Unit
     kfun:till.Shop#open

@@ -12,9 +12,9 @@ use crate::symbolicate::format::stacks::end_of_samples;
 use crate::symbolicate::frame::Symbolicated;
 
 /// Functions with a colour of their own; the rest share one.
-const COLOURS: usize = 7;
+const MAX_COLOURS: usize = 7;
 /// Samples drawn; further ones would be thinner than a pixel.
-const DRAWN: usize = 2000;
+const MAX_SAMPLES: usize = 2000;
 const WIDTH: f64 = 1000.0;
 
 pub(super) fn timeline(page: &mut String, of: &Symbolicated) {
@@ -35,9 +35,9 @@ pub(super) fn timeline(page: &mut String, of: &Symbolicated) {
     let mut heaviest: Vec<(&str, u64)> = weights.into_iter().collect();
     heaviest.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
     let colour = |name: &str| {
-        let mut coloured = heaviest.iter().take(COLOURS);
+        let mut coloured = heaviest.iter().take(MAX_COLOURS);
         let at = coloured.position(|(other, _)| *other == name);
-        at.unwrap_or(COLOURS)
+        at.unwrap_or(MAX_COLOURS)
     };
     let end = end_of_samples(of).max(1);
     let x = |at: u64| at as f64 / end as f64 * WIDTH;
@@ -48,11 +48,11 @@ pub(super) fn timeline(page: &mut String, of: &Symbolicated) {
         duration(end)
     );
     let at = |sample: &Sample| nanos(sample.at);
-    for (index, (sample, name)) in samples.iter().zip(&names).enumerate().take(DRAWN) {
+    for (index, (sample, name)) in samples.iter().zip(&names).enumerate().take(MAX_SAMPLES) {
         let next = samples.get(index + 1);
         let until = next.map_or(end, |next| at(next).max(at(sample)));
         let width = (x(until) - x(at(sample))).max(1.0);
-        let state = sample.state.as_ref();
+        let state = sample.state_word();
         let state = state.map_or(String::new(), |state| format!(", {state}"));
         let _ = writeln!(
             page,
@@ -72,7 +72,7 @@ pub(super) fn timeline(page: &mut String, of: &Symbolicated) {
     );
     marks(page, &of.report, end);
     page.push_str("<ul class=\"legend\">\n");
-    for (name, weight) in heaviest.iter().take(COLOURS) {
+    for (name, weight) in heaviest.iter().take(MAX_COLOURS) {
         let share = 100.0 * *weight as f64 / total as f64;
         let _ = writeln!(
             page,
@@ -81,11 +81,11 @@ pub(super) fn timeline(page: &mut String, of: &Symbolicated) {
             escape(name)
         );
     }
-    if heaviest.len() > COLOURS {
-        let more = heaviest.len() - COLOURS;
+    if heaviest.len() > MAX_COLOURS {
+        let more = heaviest.len() - MAX_COLOURS;
         let _ = writeln!(
             page,
-            "<li><svg viewBox=\"0 0 1 1\"><rect class=\"c{COLOURS}\" width=\"1\" height=\"1\"/></svg> {more} more</li>"
+            "<li><svg viewBox=\"0 0 1 1\"><rect class=\"c{MAX_COLOURS}\" width=\"1\" height=\"1\"/></svg> {more} more</li>"
         );
     }
     page.push_str("</ul>\n");
@@ -101,11 +101,11 @@ fn marks(page: &mut String, report: &Report, end: u64) {
     let marks = app.marks.iter().map(|mark| ("mark", mark));
     let crumbs = app.breadcrumbs.iter().map(|crumb| ("tick", crumb));
     for (class, moment) in marks.chain(crumbs) {
-        let over = moment.over(u64::MAX);
-        if moment.start > until || over < began {
+        let stop = moment.end(u64::MAX);
+        if moment.start > until || stop < began {
             continue;
         }
-        let (from, to) = (share(moment.start), share(over));
+        let (from, to) = (share(moment.start), share(stop));
         let _ = writeln!(
             lines,
             "<li><span class=\"{class}\" style=\"margin-left:{:.2}%;width:{:.2}%\"></span>{} <small>{}</small></li>",

@@ -5,32 +5,32 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
 use crate::symbolicate::format::facts::count;
-use crate::symbolicate::format::top::{days_text, other_days, seen, usual_days};
+use crate::symbolicate::format::top::{days_seen, days_text, other_days, usual_days};
 use crate::symbolicate::group::Group;
 
 /// Bars of a picture over days; of a longer time several days share one.
-const BARS: u64 = 60;
+const MAX_BARS: u64 = 60;
 
 /// The days of all groups on a page: their pictures have one axis, so that they can be compared. Days of wrong clocks are
 /// not on it.
 #[derive(Debug)]
-pub(super) struct OverDays {
+pub(super) struct DayAxis {
     /// `None` if no report has a time.
     days: Option<RangeInclusive<u64>>,
     /// Number of the reports on other days.
     pub others: u64,
 }
 
-impl OverDays {
+impl DayAxis {
     /// Those on which the groups have reports.
-    pub fn of(groups: &[&Group]) -> OverDays {
+    pub fn of(groups: &[&Group]) -> DayAxis {
         let mut all: BTreeMap<u64, u64> = BTreeMap::new();
         for (day, count) in groups.iter().flat_map(|group| &group.days) {
             *all.entry(*day).or_default() += count;
         }
         let days = usual_days(&all);
         let others = days.as_ref().and_then(|days| other_days(&all, days));
-        OverDays {
+        DayAxis {
             days,
             others: others.map_or(0, |(reports, _)| reports),
         }
@@ -53,7 +53,7 @@ impl OverDays {
         let (first, width) = (*days.start(), width(days));
         let of_group = || group.days.range(days.clone());
         let (Some((from, _)), Some((to, _))) = (of_group().next(), of_group().next_back()) else {
-            return note(&seen(group));
+            return note(&days_seen(group));
         };
         let mut bars: BTreeMap<u64, u64> = BTreeMap::new();
         for (day, count) in of_group() {
@@ -98,7 +98,7 @@ impl OverDays {
 
 /// Days of one bar.
 fn width(days: &RangeInclusive<u64>) -> u64 {
-    (days.end() - days.start() + 1).div_ceil(BARS)
+    (days.end() - days.start() + 1).div_ceil(MAX_BARS)
 }
 
 /// The days of the bar that begins at `day`.

@@ -1,19 +1,19 @@
 //! Stacks that a program prints by a library: lines of `backtrace_symbols`, glog, absl, boost and Chromium.
 
 use crate::report::{EventKind, Reading, Thread, Value};
-use crate::symbolicate::import::plain_text::{Line as TextLine, Sign};
+use crate::symbolicate::import::plain_text::{Line as TextLine, Role};
 use crate::symbolicate::import::stack_lines::Line;
 use crate::symbolicate::import::{JsonFields, Layout, ReportBuilder, values};
 
 /// Lines in front of a stack in which its signal is looked for.
-const LINES_BEFORE: usize = 8;
+const MAX_LINES_BEFORE: usize = 8;
 
 /// What a line says of such a stack: two frames, one after the other, begin it.
-pub fn sign(lines: &[TextLine], at: usize) -> Option<Sign> {
+pub fn role(lines: &[TextLine], at: usize) -> Option<Role> {
     let line = |at: usize| lines.get(at).map_or("", |line| line);
     let is_frame = |at: usize| printed_frame(line(at)).is_some();
     let is_first = at == 0 || !is_frame(at - 1);
-    (is_frame(at) && is_first && is_frame(at + 1)).then_some(Sign::Stack)
+    (is_frame(at) && is_first && is_frame(at + 1)).then_some(Role::Stack)
 }
 
 /// Reads a line:
@@ -31,7 +31,7 @@ fn printed_frame(line: &str) -> Option<Line<'_>> {
         let (pc, rest) = pc_and_rest(rest)?;
         let is_size = |c: char| c.is_ascii_digit() || c == ' ';
         let name = rest.trim_start_matches(is_size);
-        return Some(printed(pc, name.trim_start_matches("(unknown)"), "", ""));
+        return Some(frame_line(pc, name.trim_start_matches("(unknown)"), "", ""));
     }
     if let Some(rest) = line.strip_prefix('#') {
         let (number, rest) = rest.split_once(' ')?;
@@ -39,16 +39,16 @@ fn printed_frame(line: &str) -> Option<Line<'_>> {
         let place = rest.strip_prefix('(');
         let place = place.and_then(|rest| rest.strip_suffix(')'));
         if let Some((image, offset)) = place.and_then(|place| place.rsplit_once('+')) {
-            return Some(printed(pc, "", image, offset));
+            return Some(frame_line(pc, "", image, offset));
         }
         // Those of debuggers and sanitizers, and systemd's.
         let is_other = rest.starts_with("in ") || rest.ends_with(')') && rest.contains(" + 0x");
-        return (!is_other).then(|| printed(pc, rest, "", ""));
+        return (!is_other).then(|| frame_line(pc, rest, "", ""));
     }
     if let Some((front, address)) = line.trim_end_matches(']').rsplit_once(" [") {
         let (image, place) = front.strip_suffix(')')?.rsplit_once('(')?;
         let (name, offset) = place.rsplit_once('+').unwrap_or((place, ""));
-        return Some(printed(values::address(address)?, name, image, offset));
+        return Some(frame_line(values::address(address)?, name, image, offset));
     }
     let (number, rest) = line.split_once("# ")?;
     number.parse::<u32>().ok()?;
@@ -59,13 +59,13 @@ fn printed_frame(line: &str) -> Option<Line<'_>> {
             .filter(|(_, image)| image.contains('/'))?,
     };
     Some(match values::address(name) {
-        Some(pc) => printed(pc, "", image, ""),
-        None => printed(0, name, image, ""),
+        Some(pc) => frame_line(pc, "", image, ""),
+        None => frame_line(0, name, image, ""),
     })
 }
 
 /// The frame of a line; `offset` is that in the function, without one that in the image.
-fn printed<'a>(pc: u64, name: &'a str, image: &'a str, offset: &str) -> Line<'a> {
+fn frame_line<'a>(pc: u64, name: &'a str, image: &'a str, offset: &str) -> Line<'a> {
     let offset = values::number(offset);
     let base = offset.filter(|_| name.is_empty());
     // Some print the offset of the call, one before the address.
@@ -89,7 +89,7 @@ fn pc_and_rest(text: &str) -> Option<(u64, &str)> {
 pub fn read(text: &str, before: &[TextLine]) -> Reading {
     let mut builder = ReportBuilder::default();
     let (mut frames, mut rest) = (Vec::new(), Vec::new());
-    let before = before[before.len().saturating_sub(LINES_BEFORE)..].iter();
+    let before = before[before.len().saturating_sub(MAX_LINES_BEFORE)..].iter();
     let (mut told, mut message) = (None, None);
     for (at, line) in before.map(|line| &**line).chain(text.lines()).enumerate() {
         let Some(found) = printed_frame(line) else {
@@ -99,7 +99,7 @@ pub fn read(text: &str, before: &[TextLine]) -> Reading {
             rest.push(Value::Text(line.to_owned()));
             continue;
         };
-        let is_near = |(told, _): &(usize, &str)| at - told <= LINES_BEFORE;
+        let is_near = |(told, _): &(usize, &str)| at - told <= MAX_LINES_BEFORE;
         message = message.or(told.filter(is_near).map(|(_, line)| line));
         frames.push(found.fields().into_raw());
     }

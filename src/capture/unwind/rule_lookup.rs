@@ -1,11 +1,11 @@
 //! The rule that holds where a walk stands: from the cache, or found anew. In ELF images, that of call frame information.
 //!
 //! Some entries say the same of all of their code, whatever it does to the stack pointer: runtimes with a stack of their
-//! own (LuaJIT, GHC) enter it by assembly whose one row holds behind its prologue. On the way in and out it leads
-//! anywhere, at times behind a call in known code.
+//! own (LuaJIT, GHC) enter it by assembly whose one row is right only after its prologue. Before, and in the epilogue, its
+//! CFA may be anywhere, at times with a return address of known code.
 
-use super::frame_layout::is_behind_call;
-use super::guess::ByCode;
+use super::frame_layout::follows_call;
+use super::guess::CodeOutcome;
 use super::{Unwinder, Walk};
 use crate::capture::flow::{self, Code};
 use crate::capture::instructions::LONGEST;
@@ -16,20 +16,20 @@ use crate::capture::rule::{Base, KnownRule, Rule, RuleSource, RuleWord};
 use crate::report::model::WalkEnd;
 
 /// Most bytes of the code ahead that are examined.
-const AHEAD: usize = 96;
+const MAX_AHEAD: usize = 96;
 
 /// Most bytes ahead of an indirect jump that ends a `longjmp`, and from its function's beginning.
-const JUMP: usize = 24;
-const REACH: usize = 1 << 16;
+const MAX_BEFORE_JUMP: usize = 24;
+const MAX_EXAMINED: usize = 1 << 16;
 
 impl Walk<'_, dyn Memory + '_> {
-    /// The rule and the image of where the state stands.
+    /// Sets the rule and the image of where the state stands.
     #[inline]
-    pub(super) fn rule_here(&mut self) -> KnownRule {
+    pub(super) fn look_up_rule(&mut self) {
         let address = self.state.lookup();
         match self.unwinder.cache.caller(self.here, address) {
-            Some(known) => known,
-            None => self.find_rule(address),
+            Some(known) => self.here = known,
+            None => self.here = self.find_rule(address),
         }
     }
 
@@ -37,23 +37,20 @@ impl Walk<'_, dyn Memory + '_> {
     #[inline(never)]
     fn find_rule(&mut self, address: u64) -> KnownRule {
         // Most callers are of the same image.
-        if !self.near.0.contains(&address) {
-            self.near = match self.images.find_around(address) {
+        if !self.last_image.0.contains(&address) {
+            self.last_image = match self.images.find_around(address) {
                 Some((around, index)) => (around, Some(index)),
                 None => (0..0, None),
             };
         }
-        let index = self.near.1;
+        let index = self.last_image.1;
         let image = index.and_then(|index| self.images.get(index));
         let word = match image {
-            Some(image) if image.is_mach_o() => {
-                let (rule, source) = self.rule_of_mach_o(image, image.svma(address));
-                RuleWord::new(rule, source)
-            }
+            Some(image) if image.is_mach_o() => self.rule_of_mach_o(image, image.svma(address)),
             Some(image) => {
                 let found = self.rule_of_elf(image, image.svma(address));
-                if self.state.exact {
-                    self.checked_by_code(image, found)
+                if self.state.at_pc {
+                    self.verify_by_code(image, found)
                 } else {
                     found
                 }
@@ -61,7 +58,7 @@ impl Walk<'_, dyn Memory + '_> {
             None => RuleWord::new(Rule::Nothing, RuleSource::Guess),
         };
         let word = match image {
-            Some(image) => self.rule_at_mark(image, word),
+            Some(image) => self.rule_of_extended(image, word),
             None => word,
         };
         let known = KnownRule::new(word, index);
@@ -70,11 +67,11 @@ impl Walk<'_, dyn Memory + '_> {
     }
 
     /// The rule at the instruction where the walk begins, as far as that instruction and those around it agree.
-    fn checked_by_code(&mut self, image: &LoadedImage, found: RuleWord) -> RuleWord {
+    fn verify_by_code(&mut self, image: &LoadedImage, found: RuleWord) -> RuleWord {
         let rule = found.rule();
         let returns = Rule::frame(Base::Sp, 8, Some(-8), None);
         match returns {
-            Some(returns) if rule != Rule::Nothing && !is_left(rule) && self.is_at_return() => {
+            Some(returns) if rule != Rule::Nothing && !is_entry(rule) && self.is_at_return() => {
                 RuleWord::new(returns, RuleSource::Instructions)
             }
             _ if self.is_about_to_jump(image) => {
@@ -91,22 +88,24 @@ impl Walk<'_, dyn Memory + '_> {
     /// instruction, as those of return thunks do.
     fn is_at_return(&mut self) -> bool {
         let (pc, sp) = (self.state.pc, self.state.sp);
-        let image = self
+        let code = self
             .images
-            .find(pc)
-            .and_then(|index| self.images.get(index));
-        let code = image.and_then(|image| image.instructions(pc, 1));
-        let target = (self.arch == Arch::X86_64 && code == Some(b"\xc3"))
-            .then(|| self.memory.read(sp).ok())
-            .flatten();
-        target.is_some_and(|target| is_behind_call(self.images, self.arch, target))
+            .at(pc)
+            .and_then(|image| image.instructions(pc, 1));
+        self.arch == Arch::X86_64 && code == Some(b"\xc3") && self.has_return_address(sp)
+    }
+
+    /// Returns true if a word of the stack leads behind a call.
+    fn has_return_address(&mut self, slot: u64) -> bool {
+        let target = self.memory.read(slot);
+        target.is_ok_and(|target| follows_call(self.images, self.arch, target))
     }
 
     /// Returns true if x86_64 code has taken another frame's stack pointer and is about to jump there, as that of
     /// GCC's `__builtin_longjmp` does.
     fn is_about_to_jump(&mut self, image: &LoadedImage) -> bool {
         let svma = image.svma(self.state.pc);
-        let ahead = image.instructions(self.state.pc, JUMP);
+        let ahead = image.instructions(self.state.pc, MAX_BEFORE_JUMP);
         if !ahead.is_some_and(|ahead| flow::jumps(Code::of(self.arch, svma, ahead))) {
             return false;
         }
@@ -116,9 +115,9 @@ impl Walk<'_, dyn Memory + '_> {
             return false;
         };
         let length = usize::try_from(svma.wrapping_sub(start)).unwrap_or(usize::MAX);
-        let code = (length < REACH).then(|| image.instructions(image.avma(start), length));
+        let code = (length < MAX_EXAMINED).then(|| image.instructions(image.avma(start), length));
         code.flatten()
-            .is_some_and(|code| flow::takes_stack(Code::of(self.arch, start, code), svma))
+            .is_some_and(|code| flow::loads_sp(Code::of(self.arch, start, code), svma))
     }
 
     pub(super) fn rule_of_elf(&mut self, image: &LoadedImage, svma: u64) -> RuleWord {
@@ -153,14 +152,14 @@ impl Walk<'_, dyn Memory + '_> {
             Some(Code::of(arch, start, bytes))
         };
         let svma = image.svma(self.state.pc);
-        let Some(cfi) = image.cfi.as_ref().filter(|cfi| !cfi.follows_code(svma)) else {
+        let Some(cfi) = image.cfi.as_ref().filter(|cfi| !cfi.has_exact_rows(svma)) else {
             return false;
         };
         if let Some(part) = cfi.of_one_row(svma) {
             let length = usize::try_from(part.end.saturating_sub(part.start)).unwrap_or(0);
             let moves = code(part.start, length).is_some_and(flow::moves);
             if !moves {
-                cfi.set_follows_code(svma);
+                cfi.set_exact_rows(svma);
             }
             return moves
                 && !self.is_as_entered(
@@ -169,10 +168,10 @@ impl Walk<'_, dyn Memory + '_> {
                     rule,
                 );
         }
-        let Some(code) = code(svma, AHEAD) else {
+        let Some(code) = code(svma, MAX_AHEAD) else {
             return false;
         };
-        !flow::moves_with(code, rule, &mut |svma| {
+        !flow::follows_sp(code, rule, &mut |svma| {
             let found = self.rule_of_elf(image, svma).rule();
             Some(found).filter(|found| *found != Rule::Nothing)
         })
@@ -181,26 +180,24 @@ impl Walk<'_, dyn Memory + '_> {
     /// Returns true if the row is that of a function's first instruction, nothing has moved the stack pointer on the way
     /// from there, and it leads behind a call: such is `swapcontext` up to where it takes the other stack.
     fn is_as_entered(&mut self, code: Option<Code<'_>>, svma: u64, rule: Rule) -> bool {
-        let Some(code) = code.filter(|_| is_left(rule)) else {
+        let Some(code) = code.filter(|_| is_entry(rule)) else {
             return false;
         };
         let depth = self.unwinder.follower.depth(code, svma, false);
         let is_entry = depth.is_some_and(|depth| depth.followed && depth.sp == 8);
-        let target = self.memory.read(self.state.sp).ok().filter(|_| is_entry);
-        target.is_some_and(|target| is_behind_call(self.images, self.arch, target))
+        is_entry && self.has_return_address(self.state.sp)
     }
 
-    /// Leaves such an instruction by what the code ahead does, where that leads behind a call in known code;
-    /// whether it does. A guess at an instruction of Mach-O comes from the code itself.
-    pub(super) fn is_left_by_code(&mut self, image: Option<u32>) -> Result<bool, WalkEnd> {
-        let image = image.and_then(|index| self.images.get(index));
-        let of_rows = image.is_some_and(|image| !image.is_mach_o());
-        Ok(of_rows && self.state.exact && self.leave_by_code()? == ByCode::Left)
+    /// Steps by the code ahead, where that ends at a return address in known code. Returns true if it did.
+    /// A guess at an instruction of Mach-O comes from the code itself.
+    pub(super) fn steps_by_code(&mut self) -> Result<bool, WalkEnd> {
+        let of_rows = self.image().is_some_and(|image| !image.is_mach_o());
+        Ok(of_rows && self.state.at_pc && self.leave_by_code()? == CodeOutcome::Left)
     }
 }
 
 /// Returns true for a rule by which the stack pointer leads to the return address.
-fn is_left(rule: Rule) -> bool {
+fn is_entry(rule: Rule) -> bool {
     matches!(rule, Rule::Frame(rule) if (rule.base, rule.cfa, rule.ra) == (Base::Sp, 1, Some(-1)))
 }
 
@@ -249,7 +246,7 @@ mod tests {
             let mut walk = unwinder.walk(&registers, images.set(), StackCopy::new(0x1000, &stack));
             walk.nth(1).map(|frame| (frame.pc, frame.found))
         };
-        let guess = Some((called, Found::LinkRegister));
+        let guess = Some((called, Found::LeafReturnAddress));
         // The row leads to a return address too, that of a frame further out.
         let words = [called, 1, 2, other, 0, 0, 0, other];
         assert_eq!(at(wedjat_test_constant, &words), guess);

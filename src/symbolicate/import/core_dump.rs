@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use crate::report::{EventKind, Reading, Thread, Value};
 use crate::symbolicate::frame::image_file_name;
-use crate::symbolicate::import::plain_text::{Line, Sign, below};
+use crate::symbolicate::import::plain_text::{Line, Role, text_below};
 use crate::symbolicate::import::stack_lines::Line as StackLine;
 use crate::symbolicate::import::{
     HeadPaths, JsonFields, Layout, ReportBuilder, numbered_thread, values,
@@ -30,22 +30,22 @@ const HEAD: HeadPaths = HeadPaths {
 const STACK: &str = "Stack trace of thread ";
 
 /// What a line says of such a text: its process, or the title of a stack.
-pub fn sign(lines: &[Line], at: usize) -> Option<Sign> {
+pub fn role(lines: &[Line], at: usize) -> Option<Role> {
     let line = lines[at].trim();
     if line.starts_with("PID: ") {
         let mut below = lines.iter().skip(at + 1).take(8);
         let has_signal = below.any(|line| line.trim().starts_with("Signal: "));
-        return has_signal.then_some(Sign::Label("PID"));
+        return has_signal.then_some(Role::Label("PID"));
     }
     if line.starts_with(STACK) {
-        return stack_frame(below(lines, at)).map(|_| Sign::Body);
+        return stack_frame(text_below(lines, at)).map(|_| Role::Body);
     }
-    let is_first = dumped(line).is_some() && !line.starts_with("Message: ");
-    is_first.then_some(Sign::Label("dumped core"))
+    let is_first = process_line(line).is_some() && !line.starts_with("Message: ");
+    is_first.then_some(Role::Label("dumped core"))
 }
 
 /// `Process 77 (kiosk) of user 1000 dumped core.`: number and name.
-fn dumped(line: &str) -> Option<(u64, &str)> {
+fn process_line(line: &str) -> Option<(u64, &str)> {
     let (_, rest) = line.strip_suffix('.')?.split_once("Process ")?;
     let (process, rest) = rest.split_once(" of user ")?;
     rest.ends_with(" dumped core")
@@ -81,7 +81,7 @@ pub fn read(text: &str) -> Reading {
     let mut threads: Vec<(u64, Vec<Value>)> = Vec::new();
     let mut process = None;
     for line in text.lines().map(str::trim) {
-        process = process.or(dumped(line));
+        process = process.or(process_line(line));
         if let Some(rest) = line.strip_prefix(STACK) {
             threads.push((rest.trim_end_matches(':').parse().unwrap_or(0), Vec::new()));
         } else if let (Some(found), Some((_, frames))) = (stack_frame(line), threads.last_mut()) {
@@ -90,11 +90,8 @@ pub fn read(text: &str) -> Reading {
             ids.insert(image_file_name(module), (module, id));
         } else if let Some((key, value)) = line.split_once(": ") {
             // `Sat 2026-11-21 10:00:00 UTC (5min ago)`
-            let value = if key == "Timestamp" {
-                value.split_once(' ').map_or(value, |(_, time)| time)
-            } else {
-                value
-            };
+            let time = value.split_once(' ').filter(|_| key == "Timestamp");
+            let value = time.map_or(value, |(_, time)| time);
             labels.push(key, Value::Text(value.to_owned()));
         }
     }

@@ -1,10 +1,9 @@
-//! The ranges of addresses that symbols name. Each range ends where a table ends the function.
+//! Symbols that may name functions, and the ranges of addresses that they name. Each range ends where a table ends the function.
 
 use gimli::UnwindSection;
-use object::ObjectSection;
+use object::{ObjectSection, ObjectSymbol};
 
 use super::image::{ImageFile, ObjectFacts};
-use super::symbol::Symbol;
 
 /// A range of svmas, and the index of the symbol that names it.
 #[derive(Debug, Clone, Copy)]
@@ -15,10 +14,10 @@ pub(super) struct Segment {
     pub symbol: u32,
 }
 
-/// Turns claims into segments that do not overlap. Claims are sorted by start. An address in several claims belongs
+/// Turns ranges that may overlap into segments that do not overlap. They are sorted by start. An address in several ranges belongs
 /// to the one that starts last; of those with one start, to the last.
-pub(super) fn lay_out(claims: Vec<Segment>) -> Vec<Segment> {
-    let mut segments: Vec<Segment> = Vec::with_capacity(claims.len());
+pub(super) fn disjoint(ranges: Vec<Segment>) -> Vec<Segment> {
+    let mut segments: Vec<Segment> = Vec::with_capacity(ranges.len());
     let mut enclosing: Vec<Segment> = Vec::new();
     let mut at = 0;
     let sentinel = Segment {
@@ -26,10 +25,10 @@ pub(super) fn lay_out(claims: Vec<Segment>) -> Vec<Segment> {
         end: u64::MAX,
         symbol: 0,
     };
-    for claim in claims.into_iter().chain([sentinel]) {
+    for range in ranges.into_iter().chain([sentinel]) {
         // Claims that began before continue up to here, the innermost first.
         while let Some(&Segment { end, symbol, .. }) = enclosing.last() {
-            let until = end.min(claim.start);
+            let until = end.min(range.start);
             if at < until {
                 segments.push(Segment {
                     start: at,
@@ -38,27 +37,27 @@ pub(super) fn lay_out(claims: Vec<Segment>) -> Vec<Segment> {
                 });
                 at = until;
             }
-            if claim.start < end {
+            if range.start < end {
                 break;
             }
             enclosing.pop();
         }
-        at = claim.start;
-        enclosing.push(claim);
+        at = range.start;
+        enclosing.push(range);
     }
     segments
 }
 
-/// Returns the claims of a Mach-O file's symbols. A function ends at the next entry of `LC_FUNCTION_STARTS`. Without that
+/// Returns the ranges of a Mach-O file's symbols. A function ends at the next entry of `LC_FUNCTION_STARTS`. Without that
 /// table it ends with its section, if `is_complete`: no symbol of a function is missing.
-pub(super) fn claims_mach_o<'data>(
+pub(super) fn ranges_mach_o<'data>(
     object: &ObjectFacts<'_>,
     file: &impl ImageFile<'data>,
     symbols: &[Symbol],
     is_complete: bool,
 ) -> Vec<Segment> {
     let starts = file.function_starts(object.base);
-    let mut claims = Vec::with_capacity(symbols.len());
+    let mut ranges = Vec::with_capacity(symbols.len());
     for (index, symbol) in symbols.iter().enumerate() {
         let Some(limit) = object.code_end(symbol.address) else {
             continue;
@@ -72,18 +71,18 @@ pub(super) fn claims_mach_o<'data>(
             None if is_complete => limit,
             None => continue,
         };
-        claims.push(Segment {
+        ranges.push(Segment {
             start: symbol.address,
             end,
             symbol: index as u32,
         });
     }
-    claims
+    ranges
 }
 
-/// Returns the claims of an ELF file's symbols. A function ends by its symbol's size; without a size, by its frame
+/// Returns the ranges of an ELF file's symbols. A function ends by its symbol's size; without a size, by its frame
 /// description, or at the next symbol if `is_complete`: no symbol of a function is missing.
-pub(super) fn claims_elf<'data>(
+pub(super) fn ranges_elf<'data>(
     object: &ObjectFacts<'_>,
     file: &impl ImageFile<'data>,
     symbols: &[Symbol],
@@ -95,7 +94,7 @@ pub(super) fn claims_elf<'data>(
     } else {
         Vec::new()
     };
-    let mut claims = Vec::with_capacity(symbols.len());
+    let mut ranges = Vec::with_capacity(symbols.len());
     for (index, symbol) in symbols.iter().enumerate() {
         let Some(limit) = object.code_end(symbol.address) else {
             continue;
@@ -121,13 +120,13 @@ pub(super) fn claims_elf<'data>(
                 _ => continue,
             }
         };
-        claims.push(Segment {
+        ranges.push(Segment {
             start: symbol.address,
             end: end.min(limit),
             symbol: index as u32,
         });
     }
-    claims
+    ranges
 }
 
 /// Returns the ranges of the frame descriptions (FDEs) in `.eh_frame`, in order of address.
@@ -164,4 +163,85 @@ fn frame_descriptions<'data>(file: &impl ImageFile<'data>) -> Vec<(u64, u64)> {
     }
     ranges.sort_unstable();
     ranges
+}
+
+/// Most symbols that are read; a large app has some hundred thousand.
+pub const MAX_SYMBOLS: usize = 1 << 25;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Symbol {
+    pub address: u64,
+    pub(super) size: u64,
+    /// Offset and length of the name in `data`.
+    pub(super) name: (usize, u32),
+    binding: u8,
+    pub(super) is_function: bool,
+}
+
+impl Symbol {
+    /// A symbol as far as it may name a function; its name must stand in `data`.
+    pub fn read<'data>(
+        symbol: &impl ObjectSymbol<'data>,
+        data: &[u8],
+        mach_o: bool,
+    ) -> Option<Symbol> {
+        let name = symbol.name_bytes().ok()?;
+        // Mach-O puts an underscore before every name that C and its kin write.
+        let name = match name.strip_prefix(b"_") {
+            Some(plain) if mach_o => plain,
+            _ => name,
+        };
+        let start = (name.as_ptr() as usize).checked_sub(data.as_ptr() as usize)?;
+        let is_in = start + name.len() <= data.len();
+        if !is_in || is_no_function(name) || std::str::from_utf8(name).is_err() {
+            return None;
+        }
+        Some(Symbol {
+            address: symbol.address(),
+            size: if mach_o { 0 } else { symbol.size() },
+            name: (start, name.len() as u32),
+            binding: match (symbol.is_local(), symbol.is_weak()) {
+                (true, _) => 0,
+                (_, true) => 1,
+                _ => 2,
+            },
+            is_function: symbol.kind() == object::SymbolKind::Text,
+        })
+    }
+
+    /// The key by which symbols are sorted: the address; of several at one address the one that names them comes
+    /// last.
+    pub(super) fn order(&self) -> (u64, u64, u8) {
+        (self.address, self.size, self.binding)
+    }
+}
+
+/// All symbols, each with the number of its table.
+pub fn all_symbols<'file, 'data: 'file, F: ImageFile<'data>>(
+    file: &'file F,
+) -> impl Iterator<Item = (u8, F::Symbol<'file>)> {
+    let first = file.symbols().map(|symbol| (0, symbol));
+    let second = file.dynamic_symbols().map(|symbol| (1, symbol));
+    first.chain(second).take(MAX_SYMBOLS)
+}
+
+/// Labels and marks that assemblers and linkers leave among the functions, and the numbers that bitcode
+/// builds have in place of names.
+fn is_no_function(name: &[u8]) -> bool {
+    let plain = name.strip_prefix(b"_").unwrap_or(name);
+    name.is_empty()
+        || plain.starts_with(b"_hidden#")
+        || plain.starts_with(b"hidden#")
+        || name.starts_with(b".L")
+        || name.starts_with(b"ltmp")
+        || name.starts_with(b"GCC_except_table")
+        || name == b"<redacted>" // a local one, whose name dyld's shared cache keeps elsewhere
+        || matches!(
+            name,
+            [b'$', b'a' | b'd' | b't' | b'x'] | [b'$', b'a' | b'd' | b't' | b'x', b'.', ..]
+        )
+        || matches!(
+            name,
+            b"_mh_execute_header" | b"_mh_dylib_header" | b"_mh_bundle_header"
+        )
 }

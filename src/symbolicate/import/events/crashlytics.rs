@@ -15,7 +15,7 @@
 //! ```
 
 use crate::report::{EventKind, Reading, Thread, Value, limits};
-use crate::symbolicate::import::plain_text::{Line as TextLine, Sign};
+use crate::symbolicate::import::plain_text::{Line as TextLine, Role};
 use crate::symbolicate::import::stack_lines::{Line, stack_line};
 use crate::symbolicate::import::{HeadPaths, JsonFields, Layout, ReportBuilder, values};
 
@@ -30,9 +30,9 @@ const HEAD: HeadPaths = HeadPaths {
 };
 
 /// What a line says of Crashlytics' text: its first line.
-pub fn sign(lines: &[TextLine], at: usize) -> Option<Sign> {
+pub fn role(lines: &[TextLine], at: usize) -> Option<Role> {
     const FIRST: &str = "# Crashlytics - ";
-    lines[at].starts_with(FIRST).then_some(Sign::Header(FIRST))
+    lines[at].starts_with(FIRST).then_some(Role::Header(FIRST))
 }
 
 /// A thread, its frames, and true if they are an exception's.
