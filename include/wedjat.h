@@ -211,8 +211,8 @@ typedef struct {
 typedef void (*wedjat_stall_function)(const wedjat_stall_event *event, void *data);
 
 /*
- Options of a monitor: the triggers, their limits, and the folder of reports. Fill it with zeros, set `size`, then
- the options that you want. A trigger that you do not set is off. A number of 0 means the default in parentheses.
+ Options of a monitor: the triggers, their limits, and the folder of reports. Begin with `wedjat_options_init`, then set
+ what you want. A trigger that you do not set is off. A number of 0 means the default in parentheses.
  */
 typedef struct {
   /*
@@ -793,5 +793,19 @@ bool wedjat_send(const char *directory,
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus
+
+/*
+ Returns options with `size`, `name`, `version` and `directory` set and all others zero, so without a trigger.
+ Allocates nothing; the strings are not copied.
+ */
+static inline wedjat_options wedjat_options_init(const char *name, const char *version, const char *directory) {
+  static wedjat_options zero;
+  wedjat_options options = zero;
+  options.size = sizeof options;
+  options.name = name;
+  options.version = version;
+  options.directory = directory;
+  return options;
+}
 
 #endif  /* WEDJAT_H */

@@ -48,11 +48,7 @@ static void reload_catalogue(void) { pause_ms(400); }
 int main(void) {
   char error[256] = "", folder[4096];
   find_folder(folder, sizeof folder);
-  wedjat_options options = {0};
-  options.size = sizeof options;
-  options.name = "AppInC";
-  options.version = "1.0";
-  options.directory = folder;
+  wedjat_options options = wedjat_options_init("AppInC", "1.0", folder);
   options.stall = true;
   options.crash = true;
   options.on_report = on_report;

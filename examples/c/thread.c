@@ -37,11 +37,7 @@ static void on_report(const char *path, void *data) {
 
 int main(int argc, char **words) {
   char error[256] = "";
-  wedjat_options options = {0};
-  options.size = sizeof options;
-  options.name = "ThreadInC";
-  options.version = "1.0";
-  options.directory = argc > 1 ? words[1] : "reports";
+  wedjat_options options = wedjat_options_init("ThreadInC", "1.0", argc > 1 ? words[1] : "reports");
   options.on_report = on_report;
   wedjat_monitor *monitor = wedjat_install(&options, error, sizeof error);
   if (!monitor) fprintf(stderr, "no reports: %s\n", error);

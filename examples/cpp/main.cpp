@@ -40,11 +40,7 @@ static std::string folder() {
 int main() {
   char error[256] = "";
   const auto reports = folder();
-  wedjat_options options{};
-  options.size = sizeof options;
-  options.name = "AppInCpp";
-  options.version = "1.0";
-  options.directory = reports.c_str();
+  wedjat_options options = wedjat_options_init("AppInCpp", "1.0", reports.c_str());
   options.stall = true;
   options.crash = true;
   options.on_stall = [](const wedjat_stall_event *event, void *) {

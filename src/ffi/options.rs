@@ -81,8 +81,8 @@ fn stall_callback(
     }
 }
 
-/// Options of a monitor: the triggers, their limits, and the folder of reports. Fill it with zeros, set `size`, then
-/// the options that you want. A trigger that you do not set is off. A number of 0 means the default in parentheses.
+/// Options of a monitor: the triggers, their limits, and the folder of reports. Begin with `wedjat_options_init`, then set
+/// what you want. A trigger that you do not set is off. A number of 0 means the default in parentheses.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wedjat_options {

@@ -5,12 +5,7 @@
 #include <string.h>
 
 static wedjat_monitor *install(const char *directory) {
-  wedjat_options options;
-  memset(&options, 0, sizeof options);
-  options.size = sizeof options;
-  options.name = "leaks";
-  options.version = "1";
-  options.directory = directory;
+  wedjat_options options = wedjat_options_init("leaks", "1", directory);
   options.stall = true;
   options.crash = true;
   char error[200] = "";

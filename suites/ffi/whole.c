@@ -117,12 +117,7 @@ static void forks(wedjat_monitor *monitor, wedjat_options options) {
 int main(int argc, char **argv) {
   if (argc != 3) return 2;
   char error[200] = "", text[1 << 16];
-  wedjat_options options;
-  memset(&options, 0, sizeof options);
-  options.size = sizeof options;
-  options.name = "Whole";
-  options.version = "2.5";
-  options.directory = argv[1];
+  wedjat_options options = wedjat_options_init("Whole", "2.5", argv[1]);
   CHECK(!strcmp(wedjat_version(), "0.1.0"));
   CHECK(WEDJAT_VERSION_MAJOR == 0 && WEDJAT_VERSION_MINOR == 1 && WEDJAT_VERSION_PATCH == 0);
 

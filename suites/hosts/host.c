@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 static wedjat_monitor *monitor;
@@ -13,12 +12,7 @@ static volatile unsigned long sink;
 void host_install(void) {
   const char *folder = getenv("HOST_FOLDER");
   if (!folder) return;
-  wedjat_options options;
-  memset(&options, 0, sizeof options);
-  options.size = sizeof options;
-  options.name = "host";
-  options.version = "1";
-  options.directory = folder;
+  wedjat_options options = wedjat_options_init("host", "1", folder);
   options.stall = true;
   options.crash = true;
   char error[200] = "";

@@ -90,6 +90,8 @@ returns = dict(re.findall(r"^nonisolated func (\w+)\(.*\) -> (\w+)", code["Optio
 types = {"uint32_t": "UInt32", "uint64_t": "UInt64", "int32_t": "Int32", "double": "Double"}
 units = {"milliseconds": 1e3, "microseconds": 1e6}
 set_here = dict(re.findall(r"^ +options\.(\w+) = (.*)$", everything, flags=re.M))
+begun = re.search(r"wedjat_options_init\((\w+), (\w+), (\w+)\)", everything)
+set_here.update(zip(("name", "version", "directory"), begun.groups()), size="of the header")
 rust = (root / "src/ffi/options.rs").read_text().split("pub struct wedjat_options {")[1].split("\n}\n")[0]
 rust = [(name, re.sub(r"\s*/// ?", " ", text)) for text, name in
         re.findall(r"((?:^ +///.*\n)+)^ +pub (\w+):", rust, flags=re.M)]

@@ -27,11 +27,7 @@ nonisolated extension Recorder.Options {
     name.withCString { name in
       version.withCString { version in
         directory.withCString { directory in
-          var options = wedjat_options()
-          options.size = MemoryLayout<wedjat_options>.size
-          options.name = name
-          options.version = version
-          options.directory = directory
+          var options = wedjat_options_init(name, version, directory)
           options.stall = stall != nil
           options.stall_launch_waits = stall?.launchWaits ?? false
           options.stall_timeout_ms = milliseconds(stall?.timeout)

@@ -73,11 +73,7 @@ static long scenario_wakeups(void) {
 static void scenario_install(int argc, char **words) {
   if (argc > 1) scenario = words[1];
   char error[256] = "";
-  wedjat_options options = {};
-  options.size = sizeof options;
-  options.name = "loops";
-  options.version = "1";
-  options.directory = getenv("REPORTS");
+  wedjat_options options = wedjat_options_init("loops", "1", getenv("REPORTS"));
   options.stall = true;
   /* A toolkit's own start may take long; it is not what is tried here. */
   options.launch_threshold_ms = strcmp(scenario, "first") ? 20000 : 900;

@@ -69,8 +69,7 @@ int main(int count, char **arguments) {
   strlcat(folder, "/reports", sizeof folder);
   if (count > 1)
     what = arguments[1];
-  wedjat_options options = {.size = sizeof options, .name = "demo", .version = "1.0"};
-  options.directory = folder;
+  wedjat_options options = wedjat_options_init("demo", "1.0", folder);
   options.stall = options.crash = true;
   // On the main thread, whose run loop it observes from here on.
   wedjat_monitor *monitor = wedjat_install(&options, why, sizeof why);

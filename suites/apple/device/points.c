@@ -81,7 +81,8 @@ static void *events(void *unused) {
 // The main queue, which a thread of the system works off after `dispatch_main`, freezes for a second.
 static int main_queue(const char *folder) {
   char why[256] = "";
-  wedjat_options options = {.size = sizeof options, .name = "points", .version = "1.0", .directory = folder, .stall = true};
+  wedjat_options options = wedjat_options_init("points", "1.0", folder);
+  options.stall = true;
   wedjat_monitor *monitor = wedjat_install(&options, why, sizeof why);
   if (!monitor || !wedjat_watch_main_queue(monitor)) {
     fprintf(stderr, "points: %s\n", why);

@@ -15,12 +15,7 @@ static wedjat_heartbeat heart;
 // The monitor of an app of this name, three turns later; it stands within its next turn.
 static inline wedjat_monitor *begin(const char *name, const char *folder) {
   char why[256] = "";
-  wedjat_options options;
-  memset(&options, 0, sizeof options);
-  options.size = sizeof options;
-  options.name = name;
-  options.version = "1.0";
-  options.directory = folder;
+  wedjat_options options = wedjat_options_init(name, "1.0", folder);
   options.stall = options.crash = true;
   wedjat_monitor *monitor = wedjat_install(&options, why, sizeof why);
   if (!monitor) {

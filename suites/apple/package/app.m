@@ -75,8 +75,9 @@ __attribute__((noinline)) static void reload(void) {
 
 static wedjat_monitor *install(const char *folder) {
   char error[256] = "";
-  wedjat_options options = {.size = sizeof options, .name = "ObjC", .version = "3.1", .stall = YES, .crash = YES, .on_stall = stall};
-  options.directory = folder;
+  wedjat_options options = wedjat_options_init("ObjC", "3.1", folder);
+  options.stall = options.crash = YES;
+  options.on_stall = stall;
   options.on_stall_data = &frozen;
   wedjat_monitor *monitor = wedjat_install(&options, error, sizeof error);
   if (!monitor) puts(error);

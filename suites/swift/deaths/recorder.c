@@ -5,7 +5,8 @@
 __attribute__((constructor)) static void install(void) {
   const char *folder = getenv("REPORTS");
   if (!folder) return;
-  wedjat_options options = {.size = sizeof options, .name = "till", .version = "1", .directory = folder, .crash = true};
+  wedjat_options options = wedjat_options_init("till", "1", folder);
+  options.crash = true;
   options.stall = getenv("STALL") != NULL;
   wedjat_begin(wedjat_get_heartbeat(wedjat_install(&options, NULL, 0)));
 }
