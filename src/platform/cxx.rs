@@ -3,17 +3,25 @@
 //! Nothing here links to it: its functions are looked up by the names that the Itanium C++ ABI
 //! gives them, which libstdc++ and libc++ share.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::transmute;
 use std::sync::atomic::{AtomicPtr, Ordering};
+
+use super::images;
 
 /// A handler for when C++ gives up.
 pub type Terminate = extern "C" fn();
 
+/// What `dlsym` returns.
+type Symbol = *mut c_void;
 type ExceptionType = unsafe extern "C" fn() -> *const TypeInfo;
 type CurrentException = unsafe extern "C" fn() -> ExceptionPointer;
 type Demangle =
     unsafe extern "C" fn(*const c_char, *mut c_char, *mut usize, *mut c_int) -> *mut c_char;
 
+type CanCatch =
+    unsafe extern "C" fn(*const TypeInfo, *const TypeInfo, *mut *mut c_void, u32) -> bool;
+type What = unsafe extern "C" fn(*const c_void) -> *const c_char;
 type SetTerminate = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
 /// The runtime's functions and the type of `std::exception`.
@@ -57,10 +65,20 @@ struct ExceptionPointer {
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 static PREVIOUS: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-#[cfg(not(target_vendor = "apple"))]
-const LIBRARIES: [&CStr; 3] = [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1"];
-#[cfg(target_vendor = "apple")]
-const LIBRARIES: [&CStr; 1] = [c"/usr/lib/libc++abi.dylib"];
+/// Begins of the file names of the runtime's libraries on Linux.
+const LIBRARIES: [&str; 3] = ["/libstdc++.so.6", "/libc++.so.1", "/libc++abi.so.1"];
+
+/// Paths of the runtime's libraries that are loaded. By a bare name `dlopen` would look through all folders of libraries
+/// for one that is not.
+fn libraries() -> Vec<CString> {
+    if cfg!(target_vendor = "apple") {
+        return vec![c"/usr/lib/libc++abi.dylib".to_owned()];
+    }
+    let images = images::list(&mut |_, _| true).images.into_iter();
+    let paths = images.map(|image| image.name);
+    let paths = paths.filter(|path| LIBRARIES.iter().any(|name| path.contains(name)));
+    paths.flat_map(CString::new).collect()
+}
 
 /// Index in a `type_info`'s virtual table of the function that tells if a thrown object can be caught as that type:
 /// `__do_catch` in libstdc++, `can_catch` in libc++abi.
@@ -73,14 +91,12 @@ pub fn on_terminate(terminate: Terminate) -> bool {
     if !RUNTIME.load(Ordering::Acquire).is_null() {
         return true;
     }
-    let mut handles = vec![libc::RTLD_DEFAULT];
-    for name in LIBRARIES {
+    let handles = libraries().into_iter().map(|path| {
         // SAFETY: a C string; only a library that is loaded already is given.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        if !handle.is_null() {
-            handles.push(handle);
-        }
-    }
+        unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) }
+    });
+    let handles = handles.filter(|handle| !handle.is_null());
+    let handles: Vec<_> = [libc::RTLD_DEFAULT].into_iter().chain(handles).collect();
     let find = |name: &CStr| {
         handles
             .iter()
@@ -92,16 +108,14 @@ pub fn on_terminate(terminate: Terminate) -> bool {
         // SAFETY: the ABI gives the functions of these names these types.
         unsafe {
             Some(Runtime {
-                set: std::mem::transmute::<*mut c_void, SetTerminate>(find(
-                    c"_ZSt13set_terminatePFvvE",
-                )?),
-                exception_type: std::mem::transmute::<*mut c_void, ExceptionType>(find(
+                set: transmute::<Symbol, SetTerminate>(find(c"_ZSt13set_terminatePFvvE")?),
+                exception_type: transmute::<Symbol, ExceptionType>(find(
                     c"__cxa_current_exception_type",
                 )?),
-                exception: std::mem::transmute::<*mut c_void, CurrentException>(find(
+                exception: transmute::<Symbol, CurrentException>(find(
                     c"_ZSt17current_exceptionv",
                 )?),
-                demangle: std::mem::transmute::<*mut c_void, Demangle>(find(c"__cxa_demangle")?),
+                demangle: transmute::<Symbol, Demangle>(find(c"__cxa_demangle")?),
                 base: find(c"_ZTISt9exception")?.cast(),
             })
         }
@@ -134,7 +148,7 @@ pub fn terminate_as_before() -> ! {
     let before = PREVIOUS.load(Ordering::Acquire);
     if !before.is_null() {
         // SAFETY: what `set_terminate` gave is such a function.
-        unsafe { std::mem::transmute::<*mut c_void, Terminate>(before)() };
+        unsafe { transmute::<Symbol, Terminate>(before)() };
     }
     std::process::abort()
 }
@@ -156,23 +170,11 @@ pub fn current_exception(found: &mut dyn FnMut(&CStr, Option<&CStr>)) {
         let mut what = None;
         let mut object = (runtime.exception)().exception;
         if !object.is_null() {
-            let question = *(*runtime.base).virtuals.add(CAN_CATCH);
-            let can_catch = std::mem::transmute::<
-                *const c_void,
-                unsafe extern "C" fn(
-                    *const TypeInfo,
-                    *const TypeInfo,
-                    *mut *mut c_void,
-                    u32,
-                ) -> bool,
-            >(question);
+            let can_catch = *(*runtime.base).virtuals.add(CAN_CATCH);
+            let can_catch = transmute::<*const c_void, CanCatch>(can_catch);
             if can_catch(runtime.base, kind, &mut object, 1) {
                 let virtuals = *object.cast::<*const *const c_void>();
-                let what_of = std::mem::transmute::<
-                    *const c_void,
-                    unsafe extern "C" fn(*const c_void) -> *const c_char,
-                >(*virtuals.add(WHAT));
-                let text = what_of(object);
+                let text = transmute::<*const c_void, What>(*virtuals.add(WHAT))(object);
                 what = (!text.is_null()).then(|| CStr::from_ptr(text));
             }
         }

@@ -1,5 +1,6 @@
 //! The ends of earlier launches, read from their records.
 
+use std::cell::LazyCell;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -7,8 +8,7 @@ use std::time::SystemTime;
 
 use super::{BYTES, ENDING, FIRST_WORDS, MAGIC, NO_STATUS, NOT_COUNTED, at, ended as stored};
 use crate::platform::directory::Directory;
-use crate::platform::vitals;
-use crate::platform::vitals::MemoryGroup;
+use crate::platform::vitals::{self, MemoryGroup};
 use crate::report::model::IdText;
 use crate::report::name::{Name, PARTIAL, WHOLE, is_short_id};
 use crate::report::time::wall;
@@ -139,10 +139,10 @@ pub(in crate::store) fn ending_of(name: &str) -> Option<&str> {
 /// Reads the records of launches that are over, oldest first; removes them if `remove`.
 fn ended(folder: &Directory, records: &[String], budget: Budget, remove: bool) -> Vec<EndedLaunch> {
     let boot = vitals::boot_id();
-    let now = CurrentCounts {
+    let now = LazyCell::new(|| CurrentCounts {
         kills: vitals::oom_kills(),
         group: vitals::memory_group(),
-    };
+    });
     let mut found = Vec::new();
     let most = budget.bytes.max(limits::INSTALL_BYTES << 4);
     let is_record = |name: &&String| store::ending(name) == Some(ENDING);
