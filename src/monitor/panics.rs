@@ -20,7 +20,7 @@ static ON_PANIC: ForkLock<Option<(Option<Writer>, PathBuf)>> = ForkLock::new(Non
 pub(super) fn prepare() {
     around_forks!(ON_PANIC);
     static ONCE: OnceFlag = OnceFlag::new();
-    if ONCE.is_now() {
+    if ONCE.is_first_call() {
         exit::on_exit_or_unload(at_exit_or_unload);
     }
 }

@@ -20,7 +20,7 @@ static FILES: [VerifiedFd; MAX_FILES] = [const { VerifiedFd::unowned() }; MAX_FI
 /// Makes children of `fork` give up the descriptors and locks that they must not keep, from now on. Not signal-safe.
 pub fn install() {
     static ONCE: OnceFlag = OnceFlag::new();
-    if ONCE.is_now() {
+    if ONCE.is_first_call() {
         // SAFETY: `give_up` calls only what is async-signal-safe, and stays for ever.
         unsafe { libc::pthread_atfork(None, None, Some(give_up)) };
     }
@@ -63,7 +63,7 @@ impl OnceFlag {
     }
 
     /// True once.
-    pub fn is_now(&self) -> bool {
+    pub fn is_first_call(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
     }
 }
@@ -204,7 +204,7 @@ macro_rules! around_forks {
             $lock.in_child();
         }
         static ONCE: $crate::platform::forked::OnceFlag = $crate::platform::forked::OnceFlag::new();
-        if ONCE.is_now() {
+        if ONCE.is_first_call() {
             // SAFETY: plain functions, which stay for ever.
             unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
         }

@@ -1,33 +1,33 @@
-//! Work that may fault: the handler of that fault goes on behind the work.
+//! Runs work that may fault: the handler of the fault skips the rest of the work, and the thread goes on after it.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::context;
 
-/// Place behind the innermost work that runs now.
+/// Place after the innermost work that runs now.
 #[derive(Debug)]
-pub struct Guarded {
+pub struct ResumePoint {
     /// pc and sp there; zeros where there is no such work.
-    behind: [AtomicUsize; 2],
+    resume_pc_sp: [AtomicUsize; 2],
 }
 
-impl Guarded {
-    pub const fn new() -> Guarded {
-        Guarded {
-            behind: [const { AtomicUsize::new(0) }; 2],
+impl ResumePoint {
+    pub const fn new() -> ResumePoint {
+        ResumePoint {
+            resume_pc_sp: [const { AtomicUsize::new(0) }; 2],
         }
     }
 
-    /// Runs `work`, on one thread at a time; within it, perhaps again. `false` where [`Guarded::leave`] has cut it off:
-    /// what it holds is not dropped then.
+    /// Runs `work`, on one thread at a time; within it, perhaps again. `false` where [`ResumePoint::resume_after_work`]
+    /// has cut it off: what it holds is not dropped then.
     ///
     /// Signal-safe, as far as `work` is.
     pub fn run(&self, mut work: &mut dyn FnMut()) -> bool {
-        let words = self.behind.each_ref();
+        let words = self.resume_pc_sp.each_ref();
         let before = words.map(|word| word.load(Ordering::Relaxed));
         let argument = (&raw mut work).cast::<c_void>();
-        let behind = self.behind.as_ptr();
+        let resume_pc_sp = self.resume_pc_sp.as_ptr();
         let is_whole: usize;
         // SAFETY: `body` gets what it takes, and cannot unwind. Where it does not return, the handler's context goes on
         // at 2 with the stack pointer that is stored here, in a frame that is still there: the registers that calls
@@ -51,7 +51,7 @@ impl Guarded {
                 "pop rbx",
                 body = sym body,
                 in("rdi") argument,
-                in("rdx") behind,
+                in("rdx") resume_pc_sp,
                 lateout("rax") is_whole,
                 out("r12") _, out("r13") _, out("r14") _, out("r15") _,
                 clobber_abi("C"),
@@ -71,7 +71,7 @@ impl Guarded {
                 "ldp x19, x29, [sp], #16",
                 body = sym body,
                 inlateout("x0") argument => is_whole,
-                in("x1") behind,
+                in("x1") resume_pc_sp,
                 out("x20") _, out("x21") _, out("x22") _, out("x23") _, out("x24") _,
                 out("x25") _, out("x26") _, out("x27") _, out("x28") _,
                 out("v8") _, out("v9") _, out("v10") _, out("v11") _,
@@ -79,19 +79,19 @@ impl Guarded {
                 clobber_abi("C"),
             );
         }
-        for (word, before) in self.behind.iter().zip(before) {
+        for (word, before) in self.resume_pc_sp.iter().zip(before) {
             word.store(before, Ordering::Relaxed);
         }
         is_whole == 1
     }
 
-    /// Has the handler return to behind the work that runs; `false` where there is none. Signal-safe.
+    /// Has the handler return to after the work that runs; `false` where there is none. Signal-safe.
     ///
     /// # Safety
-    /// - `context` is what the kernel gave the handler that calls this, on the thread that is in [`Guarded::run`].
-    pub unsafe fn leave(&self, context: *mut c_void) -> bool {
+    /// - `context` is what the kernel gave the handler that calls this, on the thread that is in [`ResumePoint::run`].
+    pub unsafe fn resume_after_work(&self, context: *mut c_void) -> bool {
         let [pc, sp] = self
-            .behind
+            .resume_pc_sp
             .each_ref()
             .map(|word| word.load(Ordering::Relaxed));
         if pc != 0 {
@@ -103,7 +103,7 @@ impl Guarded {
 }
 
 extern "C" fn body(argument: *mut c_void) {
-    // SAFETY: `Guarded::run` passes a pointer to such a reference that outlives this run.
+    // SAFETY: `ResumePoint::run` passes a pointer to such a reference that outlives this run.
     let work = unsafe { &mut *argument.cast::<&mut dyn FnMut()>() };
     work();
 }

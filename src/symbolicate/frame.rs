@@ -142,7 +142,7 @@ impl Resolved {
         let outermost = frames.len().checked_sub(1)?;
         for (index, frame) in Arc::get_mut(&mut frames)?.iter_mut().enumerate() {
             frame.inlined = index != outermost;
-            if let Some(of) = frame.file.as_deref().and_then(macro_of) {
+            if let Some(of) = frame.file.as_deref().and_then(swift_macro) {
                 frame.file = Some(of.into());
             }
             // A line of no file says nothing.
@@ -332,7 +332,7 @@ fn is_redacted_runtime(path: &str) -> bool {
 
 /// The macro of whose expansion a file holds the text, and where it is written: there is no such file on any disk. `None` for
 /// other files.
-fn macro_of(file: &str) -> Option<String> {
+fn swift_macro(file: &str) -> Option<String> {
     let name = file.rsplit(['/', '\\']).next()?;
     let mangled = name.starts_with("@__swiftmacro_").then_some(name)?;
     let mangled = mangled.strip_suffix(".swift").unwrap_or(mangled);
@@ -356,8 +356,8 @@ mod tests {
             resolved.frames[0].file.as_deref(),
             Some("freestanding macro expansion #1 of stringify in testStringify(a:b:)")
         );
-        assert_eq!(macro_of("/opt/till/main.swift"), None);
-        assert_eq!(macro_of("@__swiftmacro_.swift"), None);
+        assert_eq!(swift_macro("/opt/till/main.swift"), None);
+        assert_eq!(swift_macro("@__swiftmacro_.swift"), None);
     }
 
     #[test]

@@ -118,12 +118,12 @@ pub(crate) struct FoundImage(ImageKey, Option<Arc<GatheredImage>>);
 
 /// The answers in all images.
 #[derive(Default)]
-pub(crate) struct Gathered(FxHashMap<ImageKey, Option<Arc<GatheredImage>>>);
+pub(crate) struct GatheredLookups(FxHashMap<ImageKey, Option<Arc<GatheredImage>>>);
 
-impl FromIterator<FoundImage> for Gathered {
-    fn from_iter<I: IntoIterator<Item = FoundImage>>(images: I) -> Gathered {
+impl FromIterator<FoundImage> for GatheredLookups {
+    fn from_iter<I: IntoIterator<Item = FoundImage>>(images: I) -> GatheredLookups {
         let images = images.into_iter();
-        Gathered(images.map(|FoundImage(key, found)| (key, found)).collect())
+        GatheredLookups(images.map(|FoundImage(key, found)| (key, found)).collect())
     }
 }
 
@@ -161,7 +161,7 @@ pub(super) enum Answers {
 impl Answers {
     /// Those in `image`; `None` if it has no file.
     pub(super) fn find(
-        gathered: &Gathered,
+        gathered: &GatheredLookups,
         files: &DebugFiles,
         image: &Image,
         build: Option<&str>,

@@ -9,7 +9,7 @@ use super::debug_files::DebugFiles;
 use super::frame::{
     Awaiting, MissingFile, PhysicalFrame, Stack, Symbolicated, Unread, image_file_name, is_system,
 };
-use super::gathered::{Answers, Gathered, WantedAddresses};
+use super::gathered::{Answers, GatheredLookups, WantedAddresses};
 use super::pc::Pc;
 use super::recorded::Recorded;
 use super::samples::in_full;
@@ -68,14 +68,14 @@ impl Symbolicator {
     /// Names every frame of what [`report::read`](crate::report::read) gave, and passes on what it
     /// found damaged.
     pub fn symbolicate_reading(&self, reading: Reading) -> Symbolicated {
-        self.symbolicate_gathered(reading, &Gathered::default())
+        self.symbolicate_gathered(reading, &GatheredLookups::default())
     }
 
     /// The same, with answers that were looked up before.
     pub(crate) fn symbolicate_gathered(
         &self,
         reading: Reading,
-        gathered: &Gathered,
+        gathered: &GatheredLookups,
     ) -> Symbolicated {
         let mut damage: Vec<String> = reading.damage.iter().map(ToString::to_string).collect();
         let mut symbolicated = self.symbolicate_with(reading.report, gathered);
@@ -111,10 +111,10 @@ impl Symbolicator {
 
     /// Names every frame of a report, in all its threads and samples.
     pub fn symbolicate(&self, report: Report) -> Symbolicated {
-        self.symbolicate_with(report, &Gathered::default())
+        self.symbolicate_with(report, &GatheredLookups::default())
     }
 
-    fn symbolicate_with(&self, report: Report, gathered: &Gathered) -> Symbolicated {
+    fn symbolicate_with(&self, report: Report, gathered: &GatheredLookups) -> Symbolicated {
         let limit = self.time_limit;
         let mut run = ReportRun {
             symbolicator: self,
@@ -169,7 +169,7 @@ const MAX_CALLERS: usize = 1 << 16;
 /// One report being worked on.
 struct ReportRun<'a> {
     symbolicator: &'a Symbolicator,
-    gathered: &'a Gathered,
+    gathered: &'a GatheredLookups,
     report: &'a Report,
     /// The answers in each image that a frame has pointed into.
     images: Vec<Option<Option<Answers>>>,

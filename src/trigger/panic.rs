@@ -152,7 +152,7 @@ pub(crate) fn install(handler: OnPanic) {
     {
         slot.owner.store(0, Ordering::Release);
     }
-    if HOOK.is_now() {
+    if HOOK.is_first_call() {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             // Neither is the app's turn: to name the frames of a backtrace may take seconds.

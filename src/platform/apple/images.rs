@@ -142,7 +142,7 @@ pub fn loader_counts() -> (u64, u64) {
         REMOVED.fetch_add(1, Ordering::Relaxed);
     }
     // dyld keeps the functions for good; they touch statics alone.
-    if REGISTERED.is_now() {
+    if REGISTERED.is_first_call() {
         // SAFETY: functions of the type that dyld calls, which live as long as the process.
         unsafe {
             _dyld_register_func_for_add_image(added);

@@ -52,7 +52,7 @@ pub fn on_uncaught(called: OnUncaught) {
     let set = symbol(c"NSSetUncaughtExceptionHandler");
     let get = symbol(c"NSGetUncaughtExceptionHandler");
     if let (Some(set), Some(get)) = (set, get)
-        && ONCE.is_now()
+        && ONCE.is_first_call()
     {
         ON_UNCAUGHT.store(called as *mut (), Ordering::SeqCst);
         // SAFETY: Foundation's functions, of the types that its header declares; the handler stays.

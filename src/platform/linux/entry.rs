@@ -58,7 +58,7 @@ const UNMAPPED: usize = usize::MAX;
 /// Maps the stacks, once a process. Without memory for them a handler runs where the kernel has put it.
 pub fn prepare() {
     static ONCE: OnceFlag = OnceFlag::new();
-    if !ONCE.is_now() {
+    if !ONCE.is_first_call() {
         return;
     }
     #[cfg(all(feature = "thread-stacks", target_env = "gnu"))]

@@ -139,7 +139,7 @@ impl Stopper {
         let requested = (generation << GENERATION_SHIFT) | REQUESTED;
         slot.state.store(requested, Ordering::Release);
         if let Err(error) = send(signal, thread) {
-            slot.moves(generation, REQUESTED, IDLE);
+            slot.try_move(generation, REQUESTED, IDLE);
             return Err(error);
         }
         // Our own handler blocks the signal too while it runs, and soon returns. A thread that is

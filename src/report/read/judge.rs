@@ -99,7 +99,7 @@ impl SectionReader<'_> {
             let mut beyond = None;
             for frame in frames.iter_mut() {
                 let Some(image) = frame.image else { continue };
-                if self.misplaced_images {
+                if self.images_may_be_missing {
                     let at = by_address.at(match frame.found {
                         Found::Context => frame.pc,
                         _ => frame.pc.saturating_sub(1),
@@ -121,7 +121,7 @@ impl SectionReader<'_> {
                 });
             }
         }
-        if self.misplaced_images {
+        if self.images_may_be_missing {
             self.damages.add(self.bytes.len(), DamageKind::Image, || {
                 "images may have been lost, so that the others moved up: frames were matched with \
                  them again by address"

@@ -73,7 +73,7 @@ pub(crate) fn read_at(bytes: &[u8], base: u64) -> Result<Reading, ReadError> {
         sections: 0,
         has_gap: false,
         cut: false,
-        misplaced_images: false,
+        images_may_be_missing: false,
         thread_starts: Vec::new(),
         sample_starts: Vec::new(),
     };
@@ -148,7 +148,7 @@ struct SectionReader<'a> {
     /// True if the file ends within a section.
     cut: bool,
     /// True if bytes were skipped before an image: images may be missing there.
-    misplaced_images: bool,
+    images_may_be_missing: bool,
     /// Offsets of the threads, and of the samples.
     thread_starts: Vec<usize>,
     sample_starts: Vec<usize>,
@@ -239,7 +239,7 @@ impl<'a> SectionReader<'a> {
             Image::KIND => {
                 let image = self.decode(section).0;
                 self.report.images.push(image);
-                self.misplaced_images |= self.has_gap;
+                self.images_may_be_missing |= self.has_gap;
             }
             Sample::KIND => {
                 let (mut sample, gap): (Sample, _) = self.decode(section);

@@ -1,4 +1,4 @@
-//! Addresses in texts: hexadecimal numbers with `0x`, and those without that are as long as addresses are.
+//! Replaces addresses in texts: hexadecimal numbers with `0x`, or as long as addresses are. Where the process lay stays unknown.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -16,11 +16,11 @@ const UUID: [usize; 5] = [8, 4, 4, 4, 12];
 pub(super) const PAGE_OFFSET: u64 = 0xfff;
 
 /// The new address of something in an image.
-type InImage<'a> = &'a dyn Fn(u64) -> Option<u64>;
+type Relocate<'a> = &'a dyn Fn(u64) -> Option<u64>;
 
 /// Replaces the addresses that `text` names; of those in no image, the place in the page is left. UUIDs and longer numbers,
 /// as hashes are, stay.
-pub(super) fn replace_addresses(text: &mut String, in_image: InImage<'_>) {
+pub(super) fn replace_addresses(text: &mut String, relocate: Relocate<'_>) {
     let bytes = text.as_bytes();
     let mut replaced = String::new();
     // What was copied, and what was read.
@@ -31,7 +31,7 @@ pub(super) fn replace_addresses(text: &mut String, in_image: InImage<'_>) {
         let joins = joins || (skipped > 0 && self::joins(bytes[at - 1]));
         let number = Number::at(bytes, at);
         at = number.end;
-        if let Some(new) = number.replaced(bytes, joins, in_image) {
+        if let Some(new) = number.replaced(bytes, joins, relocate) {
             replaced.push_str(&text[from..number.start]);
             replaced.push_str(&new);
             from = number.end;
@@ -97,7 +97,7 @@ impl Number {
     }
 
     /// The digits in its place; `None` if it is no address.
-    fn replaced(&self, bytes: &[u8], joins_before: bool, in_image: InImage<'_>) -> Option<String> {
+    fn replaced(&self, bytes: &[u8], joins_before: bool, relocate: Relocate<'_>) -> Option<String> {
         let value = |radix| u64::from_str_radix(&self.digits, radix).ok();
         let significant = self.digits.trim_start_matches('0');
         let address = match significant.len() {
@@ -105,7 +105,7 @@ impl Number {
             _ => return None,
         };
         let moved = Some(address).filter(|&at| at >= MIN_ADDRESS);
-        let moved = moved.and_then(in_image);
+        let moved = moved.and_then(relocate);
         let masked = (address >= MIN_LARGE).then_some(address & PAGE_OFFSET);
         if self.has_prefix {
             return Some(format!("{:x}", moved.or(masked)?));
@@ -126,7 +126,7 @@ impl Number {
         } else if let Some(moved) = moved {
             let _ = write!(new, "{moved:0width$x}");
         } else {
-            let _ = write!(new, "{}", in_image(value(10)?)?);
+            let _ = write!(new, "{}", relocate(value(10)?)?);
         }
         Some(new)
     }

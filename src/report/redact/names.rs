@@ -172,7 +172,7 @@ fn name_end(text: &str, start: usize) -> Option<usize> {
     (!name.is_empty() && name != "..").then_some(start + name.len())
 }
 
-/// Bytes before a path in which a MAX_URL_BYTES's scheme is looked for.
+/// Bytes before a path in which the scheme of a URL is looked for.
 const MAX_URL_BYTES: usize = 256;
 
 /// Returns true if the path is that of a web address, whose `/users/` or `/home/` are pages: `profile` is no name to remove

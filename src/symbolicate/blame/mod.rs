@@ -11,7 +11,7 @@ pub(crate) use super::frame::Owner;
 use super::frame::{
     KnownOwners, PhysicalFrame, Source, SourceFrame, Stack, Symbolicated, image_file_name,
 };
-use super::names::{Code, name, trap_suffix};
+use super::names::{Code, end_reason_of_trap, name};
 use crate::report::EventKind;
 use file::{is_package, kept_of_file, of_file, shows_owner};
 use image::of_image;
@@ -172,7 +172,7 @@ pub(crate) fn owner(
 /// these. An inlined function without module and file is of Swift's library or a thunk, because app code has a file.
 fn of_swift(physical: &PhysicalFrame, frame: &SourceFrame) -> Option<Owner> {
     match name(frame).code {
-        Code::Pseudo(_) | Code::SwiftLanguage | Code::SwiftThrow => Some(Owner::Language),
+        Code::Pseudo(_) | Code::SwiftLanguage | Code::SwiftFatal => Some(Owner::Language),
         Code::Swift(_) => {
             let file = frame.file.as_ref().filter(|file| shows_owner(file));
             match file.map_or(Owner::App, |file| kept_of_file(file).0) {
@@ -225,7 +225,7 @@ pub(crate) fn trap(stack: &Stack) -> Option<std::sync::Arc<str>> {
             .iter()
             .take(MAX_RUNTIME_FRAMES)
             .flat_map(|physical| &*physical.frames);
-        near.find_map(|frame| trap_suffix(frame.function.as_deref()?))
+        near.find_map(|frame| end_reason_of_trap(frame.function.as_deref()?))
             .map(std::sync::Arc::from)
     })
 }

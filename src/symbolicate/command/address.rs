@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::args::{Args, FormatName, parse_address};
 use super::output::Output;
-use super::{DAMAGED, DONE, Messages, NOTHING, USAGE, done};
+use super::{DAMAGED, DONE, Messages, UNREADABLE, USAGE, exit_code};
 use crate::symbolicate::format::{FrameJson, PlainJson, Style, plain, unread_text};
 use crate::symbolicate::{Addresses, DebugFiles, SourceFrame, image_file_name};
 
@@ -24,7 +24,7 @@ pub(super) fn run(
         Ok(addresses) => addresses,
         Err(error) => {
             messages.error(&error.to_string());
-            return [USAGE, NOTHING][usize::from(error.images.is_empty())];
+            return [USAGE, UNREADABLE][usize::from(error.images.is_empty())];
         }
     };
     if let Some((text, error)) = first_bad(&args.address) {
@@ -33,16 +33,16 @@ pub(super) fn run(
     }
     let mut out = match Output::open(args) {
         Ok(out) => out,
-        Err(error) => return done(Err(error), messages),
+        Err(error) => return exit_code(Err(error), messages),
     };
     let ndjson = args.format == FormatName::Ndjson;
-    let mut lines = AddressLines::new(&addresses, ndjson, !args.no_demangle);
+    let mut lines = AnswerWriter::new(&addresses, ndjson, !args.no_demangle);
     let mut all = args.address.iter();
     let result = all.try_for_each(|text| match text.as_str() {
         "-" => stream(&mut lines, input, &mut out),
         text => lines.write(text, &mut out),
     });
-    let code = done(result.and_then(|()| out.finish()), messages);
+    let code = exit_code(result.and_then(|()| out.finish()), messages);
     let unread = unread_text(addresses.unread());
     if !unread.is_empty() {
         messages.warning(&format!("{}{unread}", addresses.image()));
@@ -79,7 +79,7 @@ pub fn answer(
     input: &mut dyn Read,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    stream(&mut AddressLines::new(addresses, ndjson, true), input, out)
+    stream(&mut AnswerWriter::new(addresses, ndjson, true), input, out)
 }
 
 fn first_bad(addresses: &[String]) -> Option<(&String, String)> {
@@ -91,7 +91,7 @@ fn first_bad(addresses: &[String]) -> Option<(&String, String)> {
 const MAX_LINE: u64 = 4096;
 
 fn stream(
-    lines: &mut AddressLines<'_>,
+    lines: &mut AnswerWriter<'_>,
     input: &mut dyn Read,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -118,7 +118,7 @@ fn stream(
     }
 }
 
-struct AddressLines<'a> {
+struct AnswerWriter<'a> {
     addresses: &'a Addresses,
     /// The image's name, made safe.
     image: String,
@@ -134,10 +134,10 @@ struct AddressLines<'a> {
     first_bad: Option<(String, String)>,
 }
 
-impl<'a> AddressLines<'a> {
-    fn new(addresses: &'a Addresses, ndjson: bool, demangle: bool) -> AddressLines<'a> {
+impl<'a> AnswerWriter<'a> {
+    fn new(addresses: &'a Addresses, ndjson: bool, demangle: bool) -> AnswerWriter<'a> {
         let style = Style::default();
-        AddressLines {
+        AnswerWriter {
             image: plain(addresses.image()).into_owned(),
             addresses,
             ndjson,
@@ -152,7 +152,7 @@ impl<'a> AddressLines<'a> {
     }
 }
 
-impl AddressLines<'_> {
+impl AnswerWriter<'_> {
     fn write(&mut self, text: &str, out: &mut dyn Write) -> io::Result<()> {
         self.line.clear();
         if !self.ndjson && !std::mem::take(&mut self.first) {

@@ -12,7 +12,7 @@ use super::select::Select;
 use super::{faults, interrupt};
 use crate::symbolicate::Symbolicator;
 use crate::symbolicate::files::search::run_parallel;
-use crate::symbolicate::gathered::{Gathered, WantedAddresses};
+use crate::symbolicate::gathered::{GatheredLookups, WantedAddresses};
 
 /// Most frames of the reports that are gathered: their answers take some 50 MB.
 const MAX_FRAMES: usize = 1 << 17;
@@ -43,7 +43,7 @@ impl BatchResolver<'_> {
     pub(super) fn run<T: Send>(
         &self,
         items: &Receiver<Vec<Item>>,
-        work: impl Fn(Vec<Parsed>, &Gathered) -> T + Sync,
+        work: impl Fn(Vec<Parsed>, &GatheredLookups) -> T + Sync,
         mut pass: impl FnMut(T) -> bool,
     ) {
         let mut frames = if self.is_patient {
@@ -72,7 +72,7 @@ impl BatchResolver<'_> {
         items: &Receiver<Vec<Item>>,
         cut: &mut CutReports,
         frames: usize,
-    ) -> Option<(Vec<Vec<Parsed>>, Gathered)> {
+    ) -> Option<(Vec<Vec<Parsed>>, GatheredLookups)> {
         let (mut wanted, mut reports) = (WantedAddresses::default(), 0);
         let (mut batches, began) = (Vec::new(), Instant::now());
         while wanted.frames() < frames && batches.len() < MAX_BATCHES {

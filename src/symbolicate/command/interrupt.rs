@@ -120,7 +120,7 @@ pub(super) fn explain_lost_file() {
     let action = move || {
         remove_temporary();
         let _ = (&errors).write(MESSAGE);
-        signal_hook::low_level::exit(i32::from(super::NOTHING));
+        signal_hook::low_level::exit(i32::from(super::UNREADABLE));
     };
     // SAFETY: the action is async-signal-safe: unlink(2), one write(2) to a descriptor that stays open, then
     // _exit(2).

@@ -39,7 +39,7 @@ const DAMAGED: u8 = 1;
 /// 2: usage.
 const USAGE: u8 = 2;
 /// 3: nothing could be read, an input could not be opened, or the output not written.
-const NOTHING: u8 = 3;
+const UNREADABLE: u8 = 3;
 /// 130: someone pressed Ctrl-C; what was done until then is there.
 const INTERRUPTED: u8 = 130;
 
@@ -76,7 +76,7 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
     let mut messages = Messages { errors };
     if let Some(what) = args.generate {
         let generated = args::generate(what, &mut io::stdout().lock());
-        return done(generated, &mut messages);
+        return exit_code(generated, &mut messages);
     }
     let mut files = DebugFiles::new()
         .cache(args.cache())
@@ -93,14 +93,14 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
                     out.write_all(found.text.as_bytes())?;
                     out.finish()
                 });
-                match done(written, &mut messages) {
+                match exit_code(written, &mut messages) {
                     DONE if found.damaged => DAMAGED,
                     code => code,
                 }
             }
             Err(error) => {
                 messages.error(&error.to_string());
-                NOTHING
+                UNREADABLE
             }
         };
     }
@@ -135,7 +135,7 @@ fn run(args: &Args, mut input: Box<dyn Read + Send>, errors: &mut dyn Write) -> 
             Err(error) if args.address.is_empty() => messages.warning(&error.to_string()),
             Err(error) => {
                 messages.error(&error.to_string());
-                return NOTHING;
+                return UNREADABLE;
             }
         }
     }
@@ -219,13 +219,13 @@ impl Messages<'_> {
 }
 
 /// The exit code for a result of writing. A closed pipe is no error.
-fn done(result: io::Result<()>, messages: &mut Messages<'_>) -> u8 {
+fn exit_code(result: io::Result<()>, messages: &mut Messages<'_>) -> u8 {
     match result {
         Ok(()) => DONE,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => DONE,
         Err(error) => {
             messages.error(&format!("can't write: {}", plain_words(&error)));
-            NOTHING
+            UNREADABLE
         }
     }
 }

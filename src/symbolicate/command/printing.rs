@@ -9,7 +9,7 @@ use super::args::{Args, FormatName};
 use super::output::Output;
 use super::progress::Progress;
 use super::tally::{Message, MessageLimit, Tally};
-use super::{DONE, INTERRUPTED, Messages, USAGE, done, interrupt};
+use super::{DONE, INTERRUPTED, Messages, USAGE, exit_code, interrupt};
 use crate::symbolicate::DebugFiles;
 use crate::symbolicate::format::facts::{copies_lines, count};
 use crate::symbolicate::format::{Parts, missing_text};
@@ -50,7 +50,7 @@ pub(super) struct Printer<'p, 'm, F> {
     out: Output,
     messages: &'p mut Messages<'m>,
     progress: Progress,
-    quiet: MessageLimit,
+    message_limit: MessageLimit,
     seen: SeenIds,
     /// True if a report is printed the first time that it comes, and not again.
     each_once: bool,
@@ -74,7 +74,7 @@ impl<'p, 'm, F: Parts> Printer<'p, 'm, F> {
             out,
             messages,
             progress: Progress::new(&args.reports, args.prints_at_end()),
-            quiet: MessageLimit::new(args.verbose),
+            message_limit: MessageLimit::new(args.verbose),
             seen: SeenIds::default(),
             each_once: counts_once(args) && !is_grouped,
             tally: Tally::default(),
@@ -102,7 +102,7 @@ impl<'p, 'm, F: Parts> Printer<'p, 'm, F> {
             Outcome::Part(identity, _) if self.each_once && !self.seen.is_new(identity) => {}
             Outcome::Part(_, part) => self.format.add(part, &mut self.out)?,
             Outcome::Message(Message::Refused(text)) => self.refused = Some(text),
-            Outcome::Message(_) if self.quiet.is_over() => {}
+            Outcome::Message(_) if self.message_limit.is_over() => {}
             Outcome::Message(Message::Warning(text)) => {
                 self.progress.without_bar(|| self.messages.warning(&text));
             }
@@ -126,7 +126,7 @@ impl<'p, 'm, F: Parts> Printer<'p, 'm, F> {
         self.progress.finish();
         self.tally.short_sources = short_sources;
         self.tally.copies = copies_lines(self.seen.copies, self.seen.reused_ids).collect();
-        if let Some(more) = self.quiet.hidden() {
+        if let Some(more) = self.message_limit.hidden() {
             let all = count(self.tally.seen, "report");
             let text = format!("{more} more such messages about {all}; --verbose prints all");
             self.messages.warning(&text);
@@ -143,7 +143,7 @@ impl<'p, 'm, F: Parts> Printer<'p, 'm, F> {
         // Ctrl-C takes the file away at once.
         let is_lost = file.is_some() && interrupt::is_set();
         if !is_lost {
-            let code = done(result, self.messages);
+            let code = exit_code(result, self.messages);
             if code != DONE {
                 return code;
             }

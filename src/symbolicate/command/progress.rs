@@ -24,7 +24,7 @@ pub(super) struct Progress {
     done: u64,
     /// Count of all reports, as soon as that is known.
     total: Arc<AtomicU64>,
-    counting: Option<Vec<PathBuf>>,
+    paths_to_count: Option<Vec<PathBuf>>,
 }
 
 impl Progress {
@@ -38,7 +38,7 @@ impl Progress {
             drawn: None,
             done: 0,
             total: Arc::default(),
-            counting: is_shown.then(|| paths.to_vec()),
+            paths_to_count: is_shown.then(|| paths.to_vec()),
         }
     }
 
@@ -50,7 +50,7 @@ impl Progress {
             return;
         }
         // A stream's length is unknown.
-        if let Some(paths) = self.counting.take()
+        if let Some(paths) = self.paths_to_count.take()
             && !paths.iter().any(|path| path.as_os_str() == "-")
         {
             let total = self.total.clone();

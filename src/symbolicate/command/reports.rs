@@ -16,7 +16,7 @@ use super::output::{Output, Target, refusal};
 use super::parsed::Parsed;
 use super::printing::{Batch, Outcome, Printer, counts_once};
 use super::tally::{Message, Tally};
-use super::{Messages, done};
+use super::{Messages, exit_code};
 use crate::report::{Reading, Redact};
 use crate::symbolicate::format::{
     Firefox, Folded, History, Html, Json, Ndjson, Parts, Sentry, Sources, Style, Text, Top,
@@ -24,7 +24,7 @@ use crate::symbolicate::format::{
 };
 #[cfg(feature = "parquet")]
 use crate::symbolicate::format::{ParquetFrames, ParquetReports};
-use crate::symbolicate::gathered::Gathered;
+use crate::symbolicate::gathered::GatheredLookups;
 use crate::symbolicate::group::identity;
 use crate::symbolicate::{Symbolicator, redact};
 
@@ -104,7 +104,7 @@ impl Job<'_> {
     ) -> u8 {
         let out = match Output::open(self.args) {
             Ok(out) => out,
-            Err(error) => return done(Err(error), messages),
+            Err(error) => return exit_code(Err(error), messages),
         };
         // Not before: a pipe without a reader holds the command up until the first signal.
         interrupt::defer_interrupt();
@@ -174,7 +174,7 @@ impl Job<'_> {
     }
 
     /// Names the reports of a batch, and makes their parts of the output.
-    fn batch<F: Parts>(&self, reports: Vec<Parsed>, gathered: &Gathered) -> Batch<F::Part> {
+    fn batch<F: Parts>(&self, reports: Vec<Parsed>, gathered: &GatheredLookups) -> Batch<F::Part> {
         let mut batch = Batch {
             outcomes: Vec::with_capacity(reports.len()),
             tally: Tally::default(),
@@ -194,7 +194,7 @@ impl Job<'_> {
         &self,
         origin: &str,
         reading: Reading,
-        gathered: &Gathered,
+        gathered: &GatheredLookups,
         batch: &mut Batch<F::Part>,
     ) {
         batch.tally.seen += 1;
@@ -221,7 +221,7 @@ impl Job<'_> {
         &self,
         origin: &str,
         reading: Reading,
-        gathered: &Gathered,
+        gathered: &GatheredLookups,
         tally: &mut Tally,
     ) -> Option<F::Part> {
         let mut symbolicated = self.symbolicator.symbolicate_gathered(reading, gathered);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::args::Args;
-use super::{DAMAGED, DONE, Messages, NOTHING};
+use super::{DAMAGED, DONE, Messages, UNREADABLE};
 use crate::report::model::Image;
 use crate::symbolicate::format::facts::count;
 use crate::symbolicate::format::missing_lines;
@@ -114,7 +114,7 @@ impl Tally {
             }
         }
         if self.seen == 0 || self.unopened > 0 {
-            NOTHING
+            UNREADABLE
         } else if self.damaged > 0 || args.strict && !missing.is_empty() {
             DAMAGED
         } else {

@@ -89,7 +89,7 @@ pub(super) fn reader<'a>(packing: Packing, input: impl Read + 'a) -> Box<dyn Rea
         unpacking,
         packing,
         taken,
-        made: 0,
+        unpacked: 0,
     })
 }
 
@@ -178,7 +178,7 @@ struct Bounded<'a> {
     unpacking: Box<dyn Read + 'a>,
     packing: Packing,
     taken: Rc<Cell<u64>>,
-    made: u64,
+    unpacked: u64,
 }
 
 impl Read for Bounded<'_> {
@@ -190,9 +190,9 @@ impl Read for Bounded<'_> {
                 "{packing} data damaged or cut at byte {at}: {error}"
             ))
         })?;
-        self.made += read as u64;
+        self.unpacked += read as u64;
         let taken = self.taken.get();
-        if self.made > MIN_UNPACKED_LIMIT.max(taken.saturating_mul(MAX_RATIO)) {
+        if self.unpacked > MIN_UNPACKED_LIMIT.max(taken.saturating_mul(MAX_RATIO)) {
             let what = format!(
                 "{packing} data that unpacks to more than {MAX_RATIO} times its size (byte {taken}): no report does; unpack it first if it is one"
             );

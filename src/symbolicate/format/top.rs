@@ -15,11 +15,12 @@ use super::{Parts, PlainJson, Style, plain};
 use crate::report::time::nanos;
 use crate::symbolicate::frame::Symbolicated;
 use crate::symbolicate::group::{
-    DAYS, FURTHER, Group, Groups, KEY, Launches, Member, NANOS_OF_A_DAY, RECIPE, UNKNOWN, key_text,
+    APP_KEY, DAYS, Group, Groups, Launches, Member, NANOS_OF_A_DAY, OTHERS, RECIPE, UNKNOWN,
+    key_text,
 };
 
 /// Versions and devices that are shown.
-const MAX_KINDS: usize = 6;
+const MAX_VALUES_SHOWN: usize = 6;
 
 /// The layout in which groups are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,8 +193,7 @@ pub(super) fn facts(group: &Group, versions: &Versions<'_>) -> Vec<(String, Stri
     let facts = facts.into_iter();
     let facts = facts.map(|(label, text)| (label.to_owned(), text));
     let keys = group.labels.iter().filter_map(|(label, values)| {
-        let key = label.strip_prefix(KEY)?;
-        Some((key.to_owned(), counted(values)))
+        Some((label.strip_prefix(APP_KEY)?.to_owned(), counted(values)))
     });
     let example = ("Example".to_owned(), group.example.origin.clone());
     let all = facts.chain(keys).chain([example]);
@@ -207,7 +207,7 @@ pub(super) type Versions<'a> = [(&'a str, &'a Launches)];
 pub(super) fn versions(groups: &Groups) -> Vec<(&str, &Launches)> {
     let versions = groups.versions.iter();
     let versions = versions.map(|(version, launches)| (version.as_str(), launches));
-    let known = versions.filter(|(version, _)| ![FURTHER, UNKNOWN].contains(version));
+    let known = versions.filter(|(version, _)| ![OTHERS, UNKNOWN].contains(version));
     let mut known: Vec<_> = known.collect();
     known.sort_by(|(a, _), (b, _)| by_numbers(b, a));
     known
@@ -392,8 +392,8 @@ pub(super) fn counted(counts: &BTreeMap<String, u64>) -> String {
         return String::new();
     }
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    let more = counts.len().saturating_sub(MAX_KINDS);
-    let parts = counts.iter().take(MAX_KINDS);
+    let more = counts.len().saturating_sub(MAX_VALUES_SHOWN);
+    let parts = counts.iter().take(MAX_VALUES_SHOWN);
     let parts = parts.map(|(what, count)| format!("{what} × {count}"));
     let more = (more > 0).then(|| format!("{more} more"));
     parts.chain(more).collect::<Vec<_>>().join(", ")
@@ -413,7 +413,7 @@ pub(super) fn group_json(group: &Group, versions: &Versions<'_>, title: &str) ->
         "example": group.example.origin,
     });
     for (label, counts) in &group.labels {
-        match label.strip_prefix(KEY) {
+        match label.strip_prefix(APP_KEY) {
             Some(key) => object["keys"][key] = json!(counts),
             None => object[&**label] = json!(counts),
         }

@@ -54,7 +54,7 @@ pub struct Member {
 /// The name of something that groups count.
 pub type Label = Cow<'static, str>;
 /// The beginning of the labels that are the app's keys.
-pub(crate) const KEY: &str = "key ";
+pub(crate) const APP_KEY: &str = "key ";
 /// The value of what a report does not say.
 pub(crate) const UNKNOWN: &str = "unknown";
 
@@ -194,7 +194,7 @@ fn app_key((key, value): &(String, Value)) -> (Label, String) {
         Value::Text(text) => text.clone(),
         value => serde_json::to_string(value).unwrap_or_default(),
     };
-    let label = format!("{KEY}{key}");
+    let label = format!("{APP_KEY}{key}");
     (label.into(), shortened(&text).unwrap_or_default())
 }
 

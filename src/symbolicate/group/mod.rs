@@ -29,7 +29,7 @@ use std::time::Duration;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use self::copies::{Identity, SeenIds, identity};
-pub(crate) use self::member::{KEY, UNKNOWN};
+pub(crate) use self::member::{APP_KEY, UNKNOWN};
 pub use self::member::{Label, Member, RECIPE, key_text};
 pub(crate) use self::stack::key_names;
 pub use self::stack::{normalised, thread_in_question};
@@ -38,10 +38,10 @@ use super::memo::Memo;
 
 /// Groups kept at a time: when there are more, the rarer half is dropped and only counted.
 const MAX_GROUPS: usize = 1 << 16;
-/// Versions, devices and systems counted one by one; further ones are counted together, as [`FURTHER`].
+/// Versions, devices and systems counted one by one; further ones are counted together, as [`OTHERS`].
 const MAX_COUNTED: usize = 256;
 /// The name under which further versions, devices and systems count.
-pub(crate) const FURTHER: &str = "others";
+pub(crate) const OTHERS: &str = "others";
 pub(crate) const NANOS_OF_A_DAY: u64 = 86_400_000_000_000;
 /// Days of which a group counts its reports.
 pub const DAYS: usize = 366;
@@ -235,7 +235,7 @@ fn tally(counts: &mut BTreeMap<String, u64>, what: &str) {
 
 fn counted_as<'a, T>(counts: &BTreeMap<String, T>, what: &'a str) -> &'a str {
     let has_place = counts.len() < MAX_COUNTED || counts.contains_key(what);
-    if has_place { what } else { FURTHER }
+    if has_place { what } else { OTHERS }
 }
 
 /// Hashes of launches kept.

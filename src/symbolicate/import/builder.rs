@@ -12,7 +12,7 @@ use crate::report::{
 };
 use crate::symbolicate::frame::{image_file_name, is_system};
 use crate::symbolicate::keys::NUMBER;
-use crate::symbolicate::names::symbol_text as names;
+use crate::symbolicate::names::symbol_text;
 use crate::symbolicate::samples::{MAX_FRAMES, weight};
 
 /// Threads and images of one report together.
@@ -323,7 +323,7 @@ pub(super) fn frame(pc: u64, image: Option<u32>, name: Option<String>) -> Frame 
         pc,
         found: Found::Unknown,
         image,
-        name: name.and_then(|name| Some(names::function(&name, None)?.to_owned())),
+        name: name.and_then(|name| Some(symbol_text::function(&name, None)?.to_owned())),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::symbolicate::import::stack_lines::Line as StackLine;
 use crate::symbolicate::import::{
     HeadPaths, JsonFields, Layout, ReportBuilder, numbered_thread, values,
 };
-use crate::symbolicate::names::symbol_text as names;
+use crate::symbolicate::names::symbol_text;
 
 const HEAD: HeadPaths = HeadPaths {
     time: "Timestamp",
@@ -129,6 +129,6 @@ fn build_id(line: &str) -> Option<(&str, &str)> {
     let found = line.strip_prefix("Found module ");
     let rest = found.or(line.strip_prefix("Module "))?;
     let (module, id) = rest.split_once(" with build-id")?;
-    names::function(module, None)?;
+    symbol_text::function(module, None)?;
     Some((module, id.trim_start_matches(':').trim()))
 }

@@ -6,7 +6,7 @@ use super::values;
 use crate::report::time::wall;
 use crate::report::{EventKind, Frame, Image, MemoryUse, Signal, Thread, ThreadState, Value};
 use crate::symbolicate::keys::SYMBOL_OFFSET;
-use crate::symbolicate::names::symbol_text as names;
+use crate::symbolicate::names::symbol_text;
 
 /// Paths of what a head has: see [`JsonFields`].
 pub(super) struct HeadPaths {
@@ -152,10 +152,10 @@ impl ReportBuilder {
             }
             let offset = symbol_offset(&mut fields, pc);
             let symbol = symbol.unwrap_or_default();
-            if let Some(message) = names::trap_message(&symbol) {
+            if let Some(message) = symbol_text::trap_message(&symbol) {
                 self.trapped(message);
             }
-            let name = names::function(&symbol, offset).map(str::to_owned);
+            let name = symbol_text::function(&symbol, offset).map(str::to_owned);
             // Apple repeats the address for the functions inlined there, which stand before the function itself.
             if fields.bool("inline|inlined") == Some(true) {
                 if let Some(name) = name {
@@ -234,7 +234,7 @@ impl ReportBuilder {
         const BASES: [&str; 3] = ["object_addr", "image_addr", "machoLoadAddress"];
         let base = BASES.iter().find_map(|key| unsigned(fields.get(key)?));
         let base = base.filter(|base| *base <= pc).unwrap_or(0);
-        names::function(name, None)?;
+        symbol_text::function(name, None)?;
         Some(self.unlisted_image(name, base, pc))
     }
 

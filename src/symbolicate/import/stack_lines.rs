@@ -4,7 +4,7 @@ use super::json_fields::JsonFields;
 use super::values;
 use crate::report::{Image, Value};
 use crate::symbolicate::keys::SYMBOL_OFFSET;
-use crate::symbolicate::names::symbol_text::{self as names, is_address};
+use crate::symbolicate::names::symbol_text::{self, is_address};
 
 /// A line of a stack.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) struct Line<'a> {
 impl<'a> Line<'a> {
     /// The function's name, where the symbol is one.
     pub fn name(&self) -> Option<&'a str> {
-        names::function(self.symbol?, self.offset)
+        symbol_text::function(self.symbol?, self.offset)
     }
 
     /// The same under the keys by which frames are read.
@@ -145,7 +145,7 @@ fn symbol_alone<'a>(what: &'a str, pc: u64, image: &str) -> Line<'a> {
     let symbol = symbol.split(" (in ").next().unwrap_or(symbol).trim_end();
     // Where no symbol is known, some write the image's own name or header, and the offset in the image.
     let base = offset.and_then(|offset| pc.checked_sub(offset));
-    let is_images = symbol == image || names::function(symbol, None).is_none();
+    let is_images = symbol == image || symbol_text::function(symbol, None).is_none();
     let base = base.filter(|base| is_images && *base != 0 && base.is_multiple_of(PAGE));
     Line {
         base,
@@ -175,7 +175,7 @@ pub(super) fn source(text: &str) -> JsonFields {
         file = front;
     }
     let is_made_up = file.contains(MADE_UP) || numbers.first() == Some(&Value::Unsigned(0));
-    if !numbers.is_empty() && !is_made_up && names::function(file, None).is_some() {
+    if !numbers.is_empty() && !is_made_up && symbol_text::function(file, None).is_some() {
         fields.push("sourceFile", Value::Text(file.to_owned()));
         fields.extend(["sourceLine", "column"], numbers);
     }

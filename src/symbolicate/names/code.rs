@@ -27,7 +27,7 @@ pub(crate) enum Code {
     /// A function of a Swift library, or code that Swift's compiler made.
     SwiftLanguage,
     /// A function of Swift's library that does nothing but end the program.
-    SwiftThrow,
+    SwiftFatal,
     /// A function of another Swift module. All versions and parts of it, and closures of one function, have the same text.
     Swift(Arc<str>),
     Other,
@@ -55,16 +55,16 @@ pub(super) fn of_name(name: &str) -> (Code, bool) {
 
 /// Functions of Swift's library that end the program, without labels.
 #[rustfmt::skip]
-const THROWS: [&str; 7] = [
+const FATAL_FUNCTIONS: [&str; 7] = [
     "_assertionFailure", "_fatalErrorMessage", "_errorInMain", "_unexpectedError", "fatalError", "preconditionFailure",
     "assertionFailure",
 ];
 
 /// Returns true for a function that ends the program, and for closures of it.
-fn is_throw(function: &str) -> bool {
+fn is_fatal(function: &str) -> bool {
     let name = function.rsplit(" in ").next().unwrap_or(function);
     let name = name.strip_prefix("Swift.").unwrap_or(name);
-    THROWS.contains(&name.split('(').next().unwrap_or(name))
+    FATAL_FUNCTIONS.contains(&name.split('(').next().unwrap_or(name))
 }
 
 fn of_summary(summary: Summary) -> Code {
@@ -72,7 +72,7 @@ fn of_summary(summary: Summary) -> Code {
     let module = summary.module.as_deref();
     let is_library = module.is_none_or(|module| module == "Swift");
     match summary.function {
-        Some(function) if is_library && is_throw(&function) => Code::SwiftThrow,
+        Some(function) if is_library && is_fatal(&function) => Code::SwiftFatal,
         Some(function)
             if summary.role != Role::Glue && !summary.module.as_ref().is_some_and(is_language) =>
         {
@@ -83,7 +83,7 @@ fn of_summary(summary: Summary) -> Code {
 }
 
 /// Returns the reason why the program ends, if the function is one of a runtime that shows it by its name.
-pub(crate) fn trap_suffix(function: &str) -> Option<&'static str> {
+pub(crate) fn end_reason_of_trap(function: &str) -> Option<&'static str> {
     match function {
         "swift_errorInMain" => Some("Swift: an error left main"),
         "swift_unexpectedError" => Some("Swift: try! met an error"),
@@ -159,7 +159,7 @@ mod tests {
             ),
             (
                 "$es17_assertionFailure__4file4line5flagss5NeverOs12StaticStringV_A2HSus6UInt32VtF",
-                Code::SwiftThrow,
+                Code::SwiftFatal,
             ),
             ("$sIeg_IyB_TR", Code::SwiftLanguage),
             ("_T0SqWOC", Code::SwiftLanguage),
@@ -176,15 +176,15 @@ mod tests {
             ),
             (
                 "$ss17_assertionFailure__4file4line5flagss5NeverOs12StaticStringV_SSAHSus6UInt32VtF",
-                Code::SwiftThrow,
+                Code::SwiftFatal,
             ),
             (
                 "closure #1 in closure #1 in _assertionFailure(_:_:file:line:flags:)",
-                Code::SwiftThrow,
+                Code::SwiftFatal,
             ),
             (
                 "specialized Swift._assertionFailure(_:_:file:line:flags:)",
-                Code::SwiftThrow,
+                Code::SwiftFatal,
             ),
             ("till::pay(int)", Code::Other),
             ("_ZN4till3payEi", Code::Other),

@@ -15,7 +15,7 @@ pub(crate) mod title;
 
 use std::sync::Arc;
 
-pub(crate) use code::{Code, holder_of_closure, trap_suffix};
+pub(crate) use code::{Code, end_reason_of_trap, holder_of_closure};
 pub(crate) use plain::{plain_name, without_clones};
 
 use super::frame::{Owner, SourceFrame};
@@ -99,7 +99,7 @@ impl Name {
         };
         Name {
             function: function.cloned(),
-            is_throw: code == Code::SwiftThrow || code == Code::Other && throw::is_throw(own),
+            is_throw: code == Code::SwiftFatal || code == Code::Other && throw::is_throw(own),
             code,
             plain,
             is_entry,

@@ -8,7 +8,7 @@ use super::Crashed;
 use super::installed::{Installed, installed};
 use super::watch;
 use crate::capture::Registers;
-use crate::platform::guarded::Guarded;
+use crate::platform::guarded::ResumePoint;
 use crate::platform::signals::{self, SignalInfo};
 use crate::platform::{Thread, errno, set_errno, stacks};
 use crate::report::CutReason;
@@ -71,7 +71,7 @@ pub(crate) enum CrashPart {
     Close,
 }
 
-static GUARDED: Guarded = Guarded::new();
+static GUARDED: ResumePoint = ResumePoint::new();
 /// True if the part that runs was cut off by a signal that was sent for that.
 static STOOD_STILL: AtomicBool = AtomicBool::new(false);
 impl CrashPart {
@@ -117,7 +117,7 @@ impl CrashPart {
 pub(super) unsafe fn cut_off(context: *mut c_void, is_cut_off: bool) -> bool {
     STOOD_STILL.store(is_cut_off, Ordering::Relaxed);
     // SAFETY: the caller vouches for both.
-    unsafe { GUARDED.leave(context) }
+    unsafe { GUARDED.resume_after_work(context) }
 }
 
 #[cfg(all(feature = "__internals", target_os = "linux"))]

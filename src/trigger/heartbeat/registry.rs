@@ -155,7 +155,7 @@ impl Registry {
     /// A monitor is there, installed by the calling thread: threads may join. Those of an earlier one have left.
     pub fn open(self) -> Heartbeat {
         static ONCE: OnceFlag = OnceFlag::new();
-        if ONCE.is_now() {
+        if ONCE.is_first_call() {
             around_forks!(MEMBERS);
         }
         self.close();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::detector::Detector;
-use super::episode::{Episode, TurnUse};
+use super::episode::{CpuShare, Episode};
 use super::observation::{Held, Observation, Reason, StallInfo};
 use crate::report::StallClass;
 use crate::trigger::heartbeat::Beat;
@@ -27,18 +27,18 @@ fn growth(now: Option<u64>, then: Option<u64>) -> u64 {
 impl Detector {
     /// Estimates the thread's use of the time between two turns, one of which was seen by the last observation and the
     /// other by this.
-    pub(super) fn estimate_use(&self, observation: &Observation, interval: u64) -> TurnUse {
+    pub(super) fn estimate_use(&self, observation: &Observation, interval: u64) -> CpuShare {
         let delay = growth(observation.delay, self.last.delay);
         let used = observation
             .cpu
             .saturating_sub(self.last.cpu)
             .saturating_add(delay);
         if used < interval / 50 {
-            TurnUse::None
+            CpuShare::Nothing
         } else if used < interval - interval / 10 {
-            TurnUse::Some
+            CpuShare::Part
         } else {
-            TurnUse::All
+            CpuShare::All
         }
     }
 
@@ -140,7 +140,7 @@ impl Detector {
             start: Duration::from_nanos(start),
             lasted: Duration::from_nanos(lasted),
             // A pinged thread may have begun to work before its ping.
-            at_least: episode.from < start || guessed != [0, 0] || observation.pinged.is_some(),
+            at_least: episode.well_at < start || guessed != [0, 0] || observation.pinged.is_some(),
             class,
             turns: episode.turns,
             never_beat: observation.beat == Beat::NONE,

@@ -1,7 +1,7 @@
 //! The state machine itself: observations in, decisions out.
 
 use super::Stall;
-use super::episode::{AmbiguousTurn, Episode, Launching, TurnUse};
+use super::episode::{AmbiguousTurn, CpuShare, Episode, Launching};
 use super::observation::{Decision, Held, Next, Observation, Reason, StallEndInfo};
 use crate::report::StallOutcome;
 use crate::report::time::nanos;
@@ -12,7 +12,7 @@ use crate::trigger::heartbeat::Beat;
 pub struct Detector {
     pub(super) timeout: u64,
     pub(super) strikes: u32,
-    pub(super) launch: u64,
+    pub(super) launch_threshold: u64,
     /// True if all waiting before the first beat counts.
     pub(super) launch_waits: bool,
     /// Count of observations.
@@ -33,7 +33,7 @@ impl Detector {
         let mut detector = Detector {
             timeout: nanos(stall.timeout).max(1_000_000),
             strikes: stall.strikes.max(1),
-            launch: stall.launch_threshold.map_or(threshold, nanos),
+            launch_threshold: stall.launch_threshold.map_or(threshold, nanos),
             launch_waits: stall.launch_waits,
             observations: 0,
             last: observation,
@@ -77,16 +77,16 @@ impl Detector {
         self.observations = self.observations.wrapping_add(1);
         let now = observation.now.max(self.last.now);
         let interval = now - self.last.now;
-        let steps = observation.beat.since(self.last.beat);
+        let beats = observation.beat.since(self.last.beat);
         let decision = match self.episode.take() {
-            None => self.observe_idle(observation, now, steps),
+            None => self.observe_no_episode(observation, now, beats),
             Some(mut episode) => {
                 // The first observation of an episode may have left it unread.
                 episode.delay = episode.delay.or(observation.delay);
-                self.observe_episode(episode, observation, now, interval, steps)
+                self.observe_episode(episode, observation, now, interval, beats)
             }
         };
-        if steps > 0 || !observation.rests() {
+        if beats > 0 || !observation.rests() {
             self.active = now;
         }
         let decision = self.drop_nested_wait(decision, observation, interval);
@@ -109,12 +109,12 @@ impl Detector {
     /// An observation that a beat woke was due at that beat, however late it came. If the thread rests since, it is one of the
     /// beat's time.
     fn as_of_beat(&self, mut observation: Observation) -> Observation {
-        let steps = observation.beat.since(self.last.beat);
+        let beats = observation.beat.since(self.last.beat);
         let woke = observation.woke.map(|at| at.min(observation.now));
-        observation.woke = woke.filter(|at| steps > 0 && *at > self.last.now);
+        observation.woke = woke.filter(|at| beats > 0 && *at > self.last.now);
         if let Some(at) = observation.woke {
             observation.due = observation.due.min(at);
-            if steps == 1 && observation.beat.idle() {
+            if beats == 1 && observation.beat.idle() {
                 observation.boot = observation.boot.saturating_sub(observation.now - at);
                 observation.now = at;
             }
@@ -166,15 +166,15 @@ impl Detector {
     }
 
     /// The last observation found nothing wrong.
-    fn observe_idle(&mut self, observation: &Observation, now: u64, steps: u64) -> Decision {
-        if observation.rests() && (steps == 0 || observation.pinged.is_some()) {
+    fn observe_no_episode(&mut self, observation: &Observation, now: u64, beats: u64) -> Decision {
+        if observation.rests() && (beats == 0 || observation.pinged.is_some()) {
             return Decision::Nothing;
         }
         if let Some(episode) = self.episode_of_ping(observation, now) {
             return self.continue_episode(episode, observation, now, 0);
         }
         // A turn has begun since the last observation; how long ago is known only where its begin woke the watchdog.
-        let begun = observation.woke.filter(|_| steps == 1);
+        let begun = observation.woke.filter(|_| beats == 1);
         let from = begun.unwrap_or(self.last.now.max(now.saturating_sub(self.timeout)));
         let mut episode = self.episode_from(observation, from, false);
         if begun.is_some() {
@@ -198,19 +198,19 @@ impl Detector {
         observation: &Observation,
         now: u64,
         mut interval: u64,
-        steps: u64,
+        beats: u64,
     ) -> Decision {
         let tolerance = self.tolerance();
         // A launch that is a stall already stays one.
         if episode.launch && observation.launched && !episode.stalled {
             episode.launch = false;
-            if self.launch > self.threshold() && observation.beat != Beat::NONE {
+            if self.launch_threshold > self.threshold() && observation.beat != Beat::NONE {
                 // The launch had a longer limit of its own; the rest of its turn is measured by itself.
                 episode = self.episode_from(&self.last, self.last.now, false);
             }
         }
         if observation.launched && observation.beat == Beat::NONE {
-            return self.observe_rest(episode, observation, now, interval, steps);
+            return self.observe_rest(episode, observation, now, interval, beats);
         }
         match self.before_first_beat(&mut episode, observation, now, interval) {
             Launching::Works => {}
@@ -222,25 +222,25 @@ impl Detector {
             Launching::Rests => return self.rest_before_first_beat(episode, observation, now),
         }
         if observation.rests() {
-            return self.observe_rest(episode, observation, now, interval, steps);
+            return self.observe_rest(episode, observation, now, interval, beats);
         }
         let launched = episode.launch && observation.beat.depth() != observation.beat.count();
         // A turn began after another, and none knows for how long the thread rested between them.
-        let follows = steps == 2 || steps == 1 && episode.idle.is_some();
+        let follows = beats == 2 || beats == 1 && episode.idle.is_some();
         let is_hidden = follows && !episode.stalled && self.is_late(observation, now);
-        if steps == 2 && self.was_quick(&episode, observation) {
+        if beats == 2 && self.was_quick(&episode, observation) {
             return self.restart_episode(episode, observation, now, 0);
         }
-        if launched || steps > 2 || is_hidden {
+        if launched || beats > 2 || is_hidden {
             // The first turn of all ended, or more than one turn did.
             return self.restart_episode(episode, observation, now, interval);
         }
-        if steps == 2
+        if beats == 2
             && !(episode.launch || episode.beat_wakes || episode.stalled || episode.idle.is_some())
         {
             match self.estimate_use(observation, interval) {
-                TurnUse::Some => return self.restart_episode(episode, observation, now, interval),
-                TurnUse::None => {
+                CpuShare::Part => return self.restart_episode(episode, observation, now, interval),
+                CpuShare::Nothing => {
                     episode.ambiguous = Some(AmbiguousTurn::at(
                         episode.counted,
                         self.last.now,
@@ -248,14 +248,14 @@ impl Detector {
                         observation.cpu,
                     ));
                 }
-                TurnUse::All => {}
+                CpuShare::All => {}
             }
         }
-        self.count(&mut episode, observation, now, interval, steps == 0);
+        self.count(&mut episode, observation, now, interval, beats == 0);
         episode.delay = episode.delay.or(observation.delay);
         // A nested loop is about to wait, or it is over: the next observation shows which.
-        episode.nested = (steps > 0 && observation.beat.nested()).then_some(now);
-        if steps > 0 && !episode.launch {
+        episode.nested = (beats > 0 && observation.beat.nested()).then_some(now);
+        if beats > 0 && !episode.launch {
             let began = match self.new_ping(observation) {
                 Some(begun) => begun.min(now),
                 None if episode.idle.is_some() || episode.beat_wakes => now,
@@ -276,12 +276,12 @@ impl Detector {
         if let Some(ambiguous) = episode
             .ambiguous
             .take_if(|_| episode.counted.saturating_add(tolerance) >= limit)
-            && observation.cpu.saturating_sub(ambiguous.cpu) > (now - ambiguous.now) / 2
+            && observation.cpu.saturating_sub(ambiguous.cpu) > (now - ambiguous.observed_after) / 2
         {
             // It works now; so it was at rest then.
-            episode.counted -= ambiguous.before;
-            episode.from = ambiguous.from;
-            episode.begun_by = ambiguous.now;
+            episode.counted -= ambiguous.counted_before;
+            episode.well_at = ambiguous.observed_before;
+            episode.begun_by = ambiguous.observed_after;
             episode.turns = episode.turns.saturating_sub(1).max(1);
         }
         self.continue_episode(episode, observation, now, interval)
@@ -294,28 +294,28 @@ impl Detector {
         observation: &Observation,
         now: u64,
         interval: u64,
-        steps: u64,
+        beats: u64,
     ) -> Decision {
-        if steps > 0 && self.was_quick(&episode, observation) {
+        if beats > 0 && self.was_quick(&episode, observation) {
             return self.end_episode(episode, observation, now);
         }
         let nested = episode.nested.take();
         let idle = match episode.idle.or(nested) {
-            Some(since) if steps == 0 => since,
+            Some(since) if beats == 0 => since,
             _ => now,
         };
-        if episode.idle.is_none() && (steps > 0 || nested.is_none()) {
-            self.count(&mut episode, observation, now, interval, steps == 0);
+        if episode.idle.is_none() && (beats > 0 || nested.is_none()) {
+            self.count(&mut episode, observation, now, interval, beats == 0);
             // A short rest does not break an episode of slow turns, unless it was the launch or the last
             // turn was a quick one.
             if now - episode.turn_from + self.tolerance() < self.timeout {
                 return self.end_episode(episode, observation, idle);
             }
-            let proven = episode.launch || episode.beat_wakes || episode.stalled || steps == 0;
+            let proven = episode.launch || episode.beat_wakes || episode.stalled || beats == 0;
             if !proven {
                 match self.estimate_use(observation, interval) {
-                    TurnUse::Some => return self.end_episode(episode, observation, idle),
-                    TurnUse::None => {
+                    CpuShare::Part => return self.end_episode(episode, observation, idle),
+                    CpuShare::Nothing => {
                         episode.ambiguous = Some(AmbiguousTurn::at(
                             episode.counted,
                             now,
@@ -323,16 +323,16 @@ impl Detector {
                             observation.cpu,
                         ))
                     }
-                    TurnUse::All => {}
+                    CpuShare::All => {}
                 }
             }
             episode.slow_end = Some(idle);
-        } else if episode.idle.is_some() && steps > 0 {
+        } else if episode.idle.is_some() && beats > 0 {
             return self.end_episode(episode, observation, idle);
         }
         // Seen late, it may have begun to rest long ago.
-        let is_hidden = steps > 0 && !episode.stalled && self.is_late(observation, now);
-        if episode.launch || steps > 2 || is_hidden || now - idle >= self.tolerance() {
+        let is_hidden = beats > 0 && !episode.stalled && self.is_late(observation, now);
+        if episode.launch || beats > 2 || is_hidden || now - idle >= self.tolerance() {
             return self.end_episode(episode, observation, idle);
         }
         episode.idle = Some(idle);
@@ -350,7 +350,7 @@ impl Detector {
         interval: u64,
     ) -> Decision {
         let (tolerance, limit) = (self.tolerance(), self.limit(&episode));
-        let at = now - episode.from;
+        let at = now - episode.well_at;
         let decision = if !episode.stalled && episode.counted.saturating_add(tolerance) >= limit {
             episode.stalled = true;
             episode.missed = true;
@@ -446,30 +446,30 @@ impl Detector {
     pub(super) fn episode_from(
         &self,
         observation: &Observation,
-        from: u64,
+        well_at: u64,
         launch: bool,
     ) -> Episode {
         Episode {
-            from,
+            well_at,
             begun_by: observation.now,
             cpu: observation.cpu,
             delay: observation.delay,
             launch,
             turns: 1,
-            turn_from: from,
+            turn_from: well_at,
             ambiguous: None,
             slow_end: None,
             nested: None,
             planned: u64::MAX,
             idle: None,
-            counted: observation.now.saturating_sub(from),
+            counted: observation.now.saturating_sub(well_at),
             slept: 0,
             not_counted: [0; Reason::ALL.len()],
             missed: false,
             stalled: false,
             next_sample: u64::MAX,
             beat_wakes: false,
-            rests: None,
+            resting_since: None,
         }
     }
 }

@@ -12,7 +12,7 @@ const STALL_PERIOD: u64 = 1_000_000_000;
 /// After so long a stall, samples come ever more slowly: each a fortieth later than the one before.
 const SAMPLES_SLOW_DOWN: u64 = 2_000_000_000;
 /// An app that has not beaten for so long is left alone until it does.
-pub(super) const NEVER_BEAT: u64 = 60_000_000_000;
+pub(super) const MAX_SILENT_LAUNCH: u64 = 60_000_000_000;
 
 impl Detector {
     /// Returns the time of the next observation, and if the next beat wakes the watchdog.
@@ -26,7 +26,7 @@ impl Detector {
             now + self.timeout
         };
         at = at.min(now + self.timeout);
-        let (threshold, launch) = (self.threshold(), self.launch);
+        let (threshold, launch) = (self.threshold(), self.launch_threshold);
         let Some(episode) = &mut self.episode else {
             // A ping begins on the watchdog's own thread.
             let rests = now.saturating_sub(self.active) >= REST_AFTER;
@@ -36,7 +36,7 @@ impl Detector {
                 wake_on_beat: asleep,
             };
         };
-        if let Some(since) = episode.rests {
+        if let Some(since) = episode.resting_since {
             let rested = now.saturating_sub(since);
             return Next {
                 due: Detector::next_at_rest(rested, now, at),
@@ -51,7 +51,7 @@ impl Detector {
         }
         if episode.stalled {
             let never_beat = episode.launch && self.last.beat == Beat::NONE;
-            if never_beat && self.launch_waits && now - episode.from > NEVER_BEAT {
+            if never_beat && self.launch_waits && now - episode.well_at > MAX_SILENT_LAUNCH {
                 return Next {
                     due: None,
                     wake_on_beat: true,
@@ -91,7 +91,7 @@ impl Detector {
     /// Duration that makes this episode a stall, nanoseconds.
     pub(super) fn limit(&self, episode: &Episode) -> u64 {
         if episode.launch {
-            self.launch
+            self.launch_threshold
         } else {
             self.threshold()
         }

@@ -1,12 +1,12 @@
-//! An episode of slow turns, as far as it is known.
+//! What the detector remembers of an episode: slow turns that follow each other. Types alone.
 
 use super::observation::Reason;
 
 /// Slow turns that follow each other without rest.
 #[derive(Debug, Clone)]
 pub(super) struct Episode {
-    /// No later than this it was all well.
-    pub(super) from: u64,
+    /// Time at which all was well: the observation before its first turn.
+    pub(super) well_at: u64,
     /// No later than this it had begun; a report has its duration from here.
     pub(super) begun_by: u64,
     /// CPU and delay at its first observation.
@@ -36,7 +36,7 @@ pub(super) struct Episode {
     /// True if beats wake the watchdog.
     pub(super) beat_wakes: bool,
     /// Time since which the thread rests before its first beat.
-    pub(super) rests: Option<u64>,
+    pub(super) resting_since: Option<u64>,
 }
 
 /// A turn that followed another with no CPU used between: either both were blocked, or the thread
@@ -44,19 +44,19 @@ pub(super) struct Episode {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AmbiguousTurn {
     /// Time that the episode had counted before.
-    pub(super) before: u64,
+    pub(super) counted_before: u64,
     /// The observations before and after.
-    pub(super) from: u64,
-    pub(super) now: u64,
+    pub(super) observed_before: u64,
+    pub(super) observed_after: u64,
     pub(super) cpu: u64,
 }
 
 impl AmbiguousTurn {
-    pub(super) fn at(before: u64, from: u64, now: u64, cpu: u64) -> AmbiguousTurn {
+    pub(super) fn at(counted_before: u64, before: u64, after: u64, cpu: u64) -> AmbiguousTurn {
         AmbiguousTurn {
-            before,
-            from,
-            now,
+            counted_before,
+            observed_before: before,
+            observed_after: after,
             cpu,
         }
     }
@@ -64,9 +64,9 @@ impl AmbiguousTurn {
 
 /// Share of the time between two turns that a thread used. One that only works uses all of it, one
 /// that only blocks nothing; one that used some of it rested.
-pub(super) enum TurnUse {
-    None,
-    Some,
+pub(super) enum CpuShare {
+    Nothing,
+    Part,
     All,
 }
 

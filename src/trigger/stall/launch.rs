@@ -1,8 +1,8 @@
 //! Before the first beat: tells a working thread from one that rests, as an app does that waits for its first event.
 
 use super::detector::Detector;
-use super::due::{NEVER_BEAT, REST_AFTER};
-use super::episode::{Episode, Launching, TurnUse};
+use super::due::{MAX_SILENT_LAUNCH, REST_AFTER};
+use super::episode::{CpuShare, Episode, Launching};
 use super::observation::{Decision, Held, Observation};
 use crate::platform::gauge::Waits;
 use crate::trigger::heartbeat::Beat;
@@ -20,7 +20,7 @@ impl Detector {
         interval: u64,
     ) -> Launching {
         if observation.beat != Beat::NONE {
-            if episode.rests.take().is_none() {
+            if episode.resting_since.take().is_none() {
                 return Launching::Works;
             }
             *episode = self.episode_from(observation, now, true);
@@ -30,13 +30,13 @@ impl Detector {
             return Launching::Works;
         }
         let waits = matches!(observation.waits, Waits::Disk | Waits::Lock);
-        if waits && episode.rests.is_some() {
+        if waits && episode.resting_since.is_some() {
             // The wait may have begun after the last observation.
             *episode = self.episode_from(observation, now, true);
             return Launching::Begins;
         }
         let before = match (observation.waits, self.estimate_use(observation, interval)) {
-            (_, TurnUse::All) | (Waits::Disk | Waits::Lock, _) => Launching::Works,
+            (_, CpuShare::All) | (Waits::Disk | Waits::Lock, _) => Launching::Works,
             (Waits::Nothing, _) => Launching::Unclear,
             (Waits::Event, _) => Launching::Rests,
         };
@@ -44,7 +44,7 @@ impl Detector {
             *episode = self.episode_from(observation, now, true);
         }
         if before != Launching::Rests {
-            episode.rests = None;
+            episode.resting_since = None;
         }
         before
     }
@@ -67,10 +67,10 @@ impl Detector {
         observation: &Observation,
         now: u64,
     ) -> Decision {
-        let since = episode.rests.unwrap_or(now);
+        let since = episode.resting_since.unwrap_or(now);
         let decision = self.end_episode(episode, observation, now);
         self.episode = Some(Episode {
-            rests: Some(since),
+            resting_since: Some(since),
             ..self.episode_from(observation, now, true)
         });
         decision
@@ -79,7 +79,7 @@ impl Detector {
     /// Returns the time of the next observation of a thread that has rested for so long; `at` is the next on the grid.
     pub(super) fn next_at_rest(rested: u64, now: u64, at: u64) -> Option<u64> {
         match rested {
-            NEVER_BEAT.. => None,
+            MAX_SILENT_LAUNCH.. => None,
             REST_AFTER.. => Some(at.max(now.saturating_add(REST_PERIOD))),
             _ => Some(at),
         }

@@ -135,9 +135,9 @@ pub struct StallInfo {
     pub cpu: Duration,
     /// Time that it was ready but had no CPU.
     pub delay: Duration,
-    /// One strike.
+    /// Time without a beat that is one strike.
     pub timeout: Duration,
-    /// Strikes.
+    /// Strikes in a row that are a stall.
     pub strikes: u32,
 }
 

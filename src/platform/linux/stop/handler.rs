@@ -27,10 +27,10 @@ pub unsafe fn handle_capture(signal: i32, info: *mut libc::siginfo_t, context: *
     HANDLERS.fetch_add(1, Ordering::Relaxed);
     // The kernel keeps one SIGPROF at a time: it stands for those that came while it was pending.
     while let Some((slot, generation)) = request_to_this_thread() {
-        if slot.moves(generation, REQUESTED, COPYING) {
+        if slot.try_move(generation, REQUESTED, COPYING) {
             // SAFETY: the request is this handler's alone until it is DONE; the context is what the kernel gave to it.
             unsafe { fill(slot, context.cast()) };
-            slot.moves(generation, COPYING, DONE);
+            slot.try_move(generation, COPYING, DONE);
         }
     }
     HANDLERS.fetch_sub(1, Ordering::Relaxed);
@@ -73,5 +73,5 @@ unsafe fn act_by_default(signal: i32, info: *mut libc::siginfo_t) {
 /// Source: `setup_rt_frame` in arch/x86/kernel/signal.c, `signal_setup_done` in kernel/signal.c.
 pub fn refuse_request() -> bool {
     request_to_this_thread()
-        .is_some_and(|(slot, generation)| slot.moves(generation, REQUESTED, REFUSED))
+        .is_some_and(|(slot, generation)| slot.try_move(generation, REQUESTED, REFUSED))
 }

@@ -93,7 +93,7 @@ pub(super) fn at(number: usize) -> &'static CaptureSlot {
 
 impl CaptureSlot {
     /// Moves the request of this generation from one phase to the next; false if it is in another one. Signal-safe.
-    pub(super) fn moves(&self, generation: u64, from: u64, to: u64) -> bool {
+    pub(super) fn try_move(&self, generation: u64, from: u64, to: u64) -> bool {
         let [from, to] = [from, to].map(|phase| generation << GENERATION_SHIFT | phase);
         let (order, or) = (Ordering::AcqRel, Ordering::Acquire);
         self.state.compare_exchange(from, to, order, or).is_ok()

@@ -47,7 +47,7 @@ pub(super) fn wait(
             }
             let is_over =
                 waited >= patience && (waited >= patience.saturating_mul(10) || !is_ready());
-            if (doubts >= 2 || is_over) && slot.moves(generation, REQUESTED, IDLE) {
+            if (doubts >= 2 || is_over) && slot.try_move(generation, REQUESTED, IDLE) {
                 return false;
             }
         }

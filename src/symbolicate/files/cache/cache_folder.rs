@@ -63,7 +63,7 @@ fn write_tag(folder: &Path) -> io::Result<bool> {
         return Ok(true);
     }
     for entry in fs::read_dir(folder)? {
-        if !is_fresh_tag(&entry?.file_name()) {
+        if !is_temporary_tag(&entry?.file_name()) {
             // Another process may have tagged it meanwhile, and written there.
             return Ok(has_tag(folder));
         }
@@ -80,7 +80,7 @@ fn write_tag(folder: &Path) -> io::Result<bool> {
 }
 
 /// Returns true for the name of a tag that another process is about to put in place.
-fn is_fresh_tag(name: &OsStr) -> bool {
+fn is_temporary_tag(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.starts_with(b".CACHEDIR.") && name.ends_with(b".new")
 }

@@ -210,7 +210,7 @@ impl Cache {
         let now = SystemTime::now();
         let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
         for entry in entries.flatten() {
-            let Some(is_fresh) = entry.file_name().to_str().and_then(is_fresh) else {
+            let Some(is_temporary) = entry.file_name().to_str().and_then(is_temporary) else {
                 continue;
             };
             let Ok(meta) = entry.metadata() else { continue };
@@ -218,7 +218,7 @@ impl Cache {
                 continue;
             };
             let is_old = now.duration_since(modified).is_ok_and(|age| age > MAX_AGE);
-            if !is_fresh {
+            if !is_temporary {
                 files.push((modified, meta.len(), entry.path()));
             } else if is_old {
                 remove(&entry.path());
@@ -239,7 +239,7 @@ impl Cache {
 
 /// Returns true for the name of a file that is being written, false for that of a whole one; `None` for a name that we
 /// never give.
-fn is_fresh(name: &str) -> Option<bool> {
+fn is_temporary(name: &str) -> Option<bool> {
     let is_hex = |text: &str| {
         let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         !text.is_empty() && text.bytes().all(is_digit)

@@ -52,7 +52,7 @@ use std::collections::BTreeMap;
 
 use super::labelled_text::{LabelledText, NO_FRAME};
 use super::tree_lines::{
-    counted, looks_like_a_node, sample_node, sample_thread, spindump_node, spindump_thread,
+    call_graph_node, call_graph_thread, counted, looks_like_a_node, spindump_node, spindump_thread,
     waits_for,
 };
 use crate::report::{EventKind, Image, Reading, StallClass, Thread, Value};
@@ -61,7 +61,7 @@ use crate::symbolicate::import::stack_lines::image_line;
 use crate::symbolicate::import::{
     JsonFields, Layout, ReportBuilder, SampleNode, SampleTree, values,
 };
-use crate::symbolicate::names::symbol_text as names;
+use crate::symbolicate::names::symbol_text;
 
 /// What a line says of a call graph of `sample`: its first line has one below.
 pub fn sample_role(lines: &[Line], at: usize) -> Option<Role> {
@@ -153,7 +153,7 @@ fn place_nodes(builder: &mut ReportBuilder, nodes: &mut [SampleNode]) {
         let Some((name, base)) = node.image.take() else {
             continue;
         };
-        let is_name = names::function(&name, None).is_some() && name != "kernel";
+        let is_name = symbol_text::function(&name, None).is_some() && name != "kernel";
         if is_name && builder.image_at(node.frame.pc).is_none() {
             node.frame.image = Some(builder.unlisted_image(&name, base, node.frame.pc));
         }
@@ -209,10 +209,10 @@ impl CallTree {
                     self.section = TreeSection::Other;
                 }
                 Some((_, _, what)) if what.starts_with("Thread_") => {
-                    self.begin(sample_thread(&what["Thread_".len()..]));
+                    self.begin(call_graph_thread(&what["Thread_".len()..]));
                 }
                 found => match found
-                    .and_then(|(at, count, what)| Some((at, sample_node(count, what)?)))
+                    .and_then(|(at, count, what)| Some((at, call_graph_node(count, what)?)))
                 {
                     Some((column, node)) => self.add_node(column, node),
                     None => self.page.unread.push((number, NO_FRAME)),

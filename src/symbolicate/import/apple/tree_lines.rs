@@ -4,7 +4,7 @@ use crate::report::{Thread, Value};
 use crate::symbolicate::import::stack_lines::source;
 use crate::symbolicate::import::{JsonFields, SampleNode, frame, values};
 use crate::symbolicate::keys::{NUMBER, SYMBOL_OFFSET};
-use crate::symbolicate::names::symbol_text as names;
+use crate::symbolicate::names::symbol_text;
 
 /// A thread of a call graph; the text after its number is kept whole, as `about`.
 fn thread(id: u64, number: Value, about: &str, name: Option<String>, main: bool) -> Thread {
@@ -19,7 +19,7 @@ fn thread(id: u64, number: Value, about: &str, name: Option<String>, main: bool)
 }
 
 /// `1234   DispatchQueue_1: com.apple.main-thread  (serial)`, `1234: worker`, after `Thread_`.
-pub(super) fn sample_thread(rest: &str) -> Thread {
+pub(super) fn call_graph_thread(rest: &str) -> Thread {
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     let about = rest[digits..].trim();
     let name = about.split_once(": ").map_or(about, |(_, name)| name);
@@ -58,7 +58,7 @@ pub(super) fn counted(line: &str) -> Option<(usize, u64, &str)> {
 }
 
 /// `main  (in kiosk) + 32  [0x104c3c55c]  kiosk.c:7`; of several addresses in one function, the first.
-pub(super) fn sample_node(count: u64, what: &str) -> Option<SampleNode> {
+pub(super) fn call_graph_node(count: u64, what: &str) -> Option<SampleNode> {
     let (front, after) = what.rsplit_once(" [0x")?;
     let (addresses, after) = after.split_once(']').unwrap_or((after, ""));
     let digits = addresses.split(',').next()?;
@@ -80,7 +80,7 @@ pub(super) fn spindump_node(line: &str) -> Option<(usize, SampleNode)> {
     let what = start[digits..].strip_prefix(' ')?.trim_start();
     let (what, behind) = what.rsplit_once(" [")?;
     let (address, range) = behind.split_once(']')?;
-    let pc = values::number(address).filter(|_| names::is_address(address))?;
+    let pc = values::number(address).filter(|_| symbol_text::is_address(address))?;
     let (name, place) = what.rsplit_once(" (").unwrap_or((what, ""));
     let (place, image) = place.split_once(" in ").unwrap_or(("", place));
     let image = image.trim_end_matches(')').rsplit_once(" + ");
@@ -105,7 +105,7 @@ fn node(
     image: Option<(String, u64)>,
     mut left: JsonFields,
 ) -> SampleNode {
-    let name = names::function(name.trim(), offset);
+    let name = symbol_text::function(name.trim(), offset);
     if let (Some(_), Some(offset)) = (name, offset) {
         left.push(SYMBOL_OFFSET, Value::Unsigned(offset));
     }
@@ -151,7 +151,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!((column, count), (12, 15));
-        let found = sample_node(count, what).unwrap().frame;
+        let found = call_graph_node(count, what).unwrap().frame;
         assert_eq!(
             (found.pc, found.name.as_deref()),
             (0x104c3c55c, Some("-[Till sum:]"))
@@ -159,7 +159,7 @@ mod tests {
         let (_, count, what) =
             counted("  2 ???  (in kiosk)  load address 0x104c3c000 + 0x55c  [0x104c3c55c]")
                 .unwrap();
-        assert_eq!(sample_node(count, what).unwrap().frame.name, None);
+        assert_eq!(call_graph_node(count, what).unwrap().frame.name, None);
     }
 
     #[test]

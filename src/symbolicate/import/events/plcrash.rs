@@ -16,7 +16,7 @@ use crate::symbolicate::frame::hex;
 const HEADER_BYTES: usize = 8;
 
 /// The kind of a field.
-enum WireKind {
+enum FieldKind {
     Number,
     Text,
     /// Bytes, as hexadecimal digits.
@@ -29,16 +29,16 @@ enum WireKind {
 use crate::symbolicate::import::{
     HeadPaths, JsonFields, Layout, ReportBuilder, ThreadPaths, values,
 };
-use WireKind::{Id, Message, Messages, Numbers, Text};
+use FieldKind::{Id, Message, Messages, Numbers, Text};
 
 /// The fields of a message, by their numbers.
-type Schema = &'static [(u64, &'static str, WireKind)];
+type Schema = &'static [(u64, &'static str, FieldKind)];
 
 /// The messages of the layout.
 #[rustfmt::skip]
 mod schema {
     use super::Schema;
-    use super::WireKind::{Id, Message, Messages, Number, Numbers, Text};
+    use super::FieldKind::{Id, Message, Messages, Number, Numbers, Text};
 
     pub const REPORT: Schema = &[
         (1, "system", Message(SYSTEM)), (2, "application", Message(APPLICATION)),

@@ -3,7 +3,7 @@
 use crate::report::{Found, Image};
 use crate::symbolicate::import::stack_lines::{Line, source, stack_line};
 use crate::symbolicate::import::{JsonFields, values};
-use crate::symbolicate::names::symbol_text as names;
+use crate::symbolicate::names::symbol_text;
 
 /// A row of a stack.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(super) fn parse_row(line: &str, first: u64) -> Option<BacktraceRow> {
         rest = behind.trim_start();
     }
     let word = rest.split(' ').next().unwrap_or("");
-    let address = values::number(word).filter(|_| names::is_address(word));
+    let address = values::number(word).filter(|_| symbol_text::is_address(word));
     let what = address.map_or(rest, |_| rest[word.len()..].trim());
     if address.is_none() && what.is_empty() {
         return None;
@@ -113,7 +113,7 @@ pub(super) fn registers(line: &str) -> Vec<(String, u64)> {
         let (name, rest) = group.split_once(' ')?;
         let word = rest.trim().split(' ').next()?;
         let is_name = name.len() < 8 && name.bytes().all(|c| c.is_ascii_alphanumeric());
-        let value = values::number(word).filter(|_| is_name && names::is_address(word))?;
+        let value = values::number(word).filter(|_| is_name && symbol_text::is_address(word))?;
         Some((name.to_owned(), value))
     };
     groups.map_while(pair).collect()
@@ -135,7 +135,7 @@ pub(super) fn image(line: &str) -> Option<Image> {
         Some(at) => (rest[..at].trim(), rest[at..].trim()),
         None => (rest, rest),
     };
-    names::function(name, None)?;
+    symbol_text::function(name, None)?;
     Some(Image {
         name: path.to_owned(),
         id: values::id(id),
