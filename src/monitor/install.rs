@@ -74,15 +74,14 @@ impl Drop for Claim {
 /// Opens the folder of reports, made for this user alone where it is missing.
 fn open_folder(path: &Path, may_be_shared: bool, room: u32) -> Result<Folder, InstallError> {
     let directory = Directory::make(path).map_err(in_folder(path))?;
-    if let Some(writers) = directory.other_writers(path).map_err(in_folder(path))?
-        && !may_be_shared
-    {
+    let writers = directory.other_writers(path).map_err(in_folder(path))?;
+    if let (Some(writers), false) = (writers, may_be_shared) {
         return Err(InstallError::SharedDirectory {
             path: path.to_owned(),
             fix_command: writers.repair(path),
         });
     }
-    let folder = Folder::new(directory, path).map_err(in_folder(path))?;
+    let folder = Folder::new(directory, path, writers.is_some()).map_err(in_folder(path))?;
     Ok(folder.with_room(room))
 }
 
@@ -267,9 +266,8 @@ fn prepare_process() {
 
 /// Begins the record of this launch. Without a record the next launch knows less, but this one is recorded.
 fn begin_record(folder: &Arc<Folder>, facts: &ProcessInfo, version: &str) -> Option<LaunchRecord> {
-    let memory = VITALS.memory();
-    let record = LaunchRecord::begin(folder, &facts.launch, version, &memory);
-    launch::record_at_work(&memory);
+    let record = LaunchRecord::begin(folder, &facts.launch, version);
+    launch::record_at_work(&VITALS.memory());
     record.ok()
 }
 

@@ -33,9 +33,9 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The folder of a directory at `path`, once a file was created, written and removed in it.
-    pub fn new(directory: Directory, path: &Path) -> io::Result<Folder> {
-        let is_shared = directory.other_writers(path)?.is_some();
+    /// The folder of a directory at `path`, in which others may write if it `is_shared`, once a file was created, written
+    /// and removed in it.
+    pub fn new(directory: Directory, path: &Path, is_shared: bool) -> io::Result<Folder> {
         let spares = std::array::from_fn(|_| directory.fd.duplicate());
         let folder = Folder {
             directory,

@@ -7,10 +7,9 @@ use std::thread::JoinHandle;
 
 use crate::capture::ImageTable;
 use crate::platform::{Semaphore, clock, own_thread, vitals};
-use crate::store::Tidying;
-use crate::store::launch;
+use crate::store::{Tidying, launch};
 use crate::trigger::crash::{self, LifeWatch, OtherWork};
-use crate::trigger::terminate;
+use crate::trigger::{join, spawn, terminate};
 use crate::vitals::VITALS;
 
 /// Time between two counts of the kernel's kills, nanoseconds: an earlier kill was the end of another process.
@@ -48,7 +47,7 @@ impl Helper {
     pub fn spawn(tidy: impl Fn() -> Option<Tidying> + Send + 'static) -> io::Result<Helper> {
         let _ = [&STOP, &TIDY, &LAST_MAY_END].map(|flag| flag.swap(false, Ordering::SeqCst));
         let work = Box::new(move || run(tidy));
-        let thread = Some(crate::trigger::spawn("wedjat-helper", 512 << 10, work)?);
+        let thread = spawn("wedjat-helper", 512 << 10, work).map(Some)?;
         Ok(Helper { thread })
     }
 
@@ -135,7 +134,7 @@ impl Drop for Helper {
         STOP.store(true, Ordering::SeqCst);
         WAKE_UP.post();
         if let Some(thread) = self.thread.take() {
-            crate::trigger::join(thread);
+            join(thread);
         }
     }
 }
@@ -177,6 +176,8 @@ impl KillCounts {
 }
 
 fn run(tidy: impl Fn() -> Option<Tidying>) {
+    // Here and not in the install, which it would make a sixth longer.
+    launch::count(&VITALS.memory());
     let mut counts = KillCounts::new(clock::process_cpu(), clock::monotonic());
     let mut tidying = None;
     let mut life = LifeWatch::default();

@@ -168,7 +168,6 @@ impl LaunchRecord {
         folder: &Arc<Folder>,
         launch: &[u8; 16],
         version: &str,
-        memory: &vitals::MemoryUse,
     ) -> io::Result<LaunchRecord> {
         let started = clock::realtime();
         let id = u128::from_be_bytes(*launch);
@@ -204,8 +203,9 @@ impl LaunchRecord {
             store(at, u64::from_ne_bytes(word));
         }
         file.replace(&FILE).map_err(io::Error::from_raw_os_error)?;
-        // Not earlier: `count` may write to `FILE`, which was another record's until now.
-        count(memory);
+        // Until the helper thread has counted.
+        store(at::OOM_KILLS, NOT_COUNTED);
+        store(at::GROUP_KILLS, NOT_COUNTED);
         write_from(0);
         Ok(LaunchRecord {
             unconfirmed: Some((Arc::clone(folder), name)),
