@@ -176,8 +176,8 @@ impl Cfi {
         })
     }
 
-    /// Returns true if the rows of the entry for an svma, whose [rule](Cfi::rule) is known, are those of its code: it is
-    /// plain and has several. Signal-safe.
+    /// Returns true if the rows of the entry for an svma, whose [rule](Cfi::rule) is known, hold at each instruction and not
+    /// at calls alone: it is plain and has several. Signal-safe.
     pub(crate) fn has_exact_rows(&self, svma: u64) -> bool {
         let known = self.state_of(svma).map(|kept| kept.load(Ordering::Relaxed));
         known.is_some_and(|known| known & ONE_ROW == 0)

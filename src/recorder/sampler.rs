@@ -30,6 +30,7 @@ const MAX_RETURN: u64 = 2_000_000;
 pub(super) struct Sampler {
     watched: WatchedThread,
     pub samples: Samples,
+    /// How often the images may still be listed anew for it.
     renewals: Renewals,
     /// State and system call of the thread, read before the last stack was taken.
     pub state: Option<ThreadState>,

@@ -64,6 +64,7 @@ pub(super) struct StallSlots {
     is_main_watched: bool,
     installed: Thread,
     pub subject: WatchTarget,
+    /// What all reports share, with the limits of threads without a pool; of each pool the same with its own.
     shared: Shared,
     pools: Vec<(Arc<str>, Shared)>,
     /// Stalls that are certain, last, and found no place.

@@ -8,8 +8,8 @@
 //!
 //! Signal-safe, all of this module, once a [`Follower`] is made.
 
+mod entry_kind;
 mod frame;
-mod labels;
 mod machine;
 mod search;
 mod straight;
@@ -19,10 +19,10 @@ use std::ops::Range;
 use super::instructions::{Instruction, LONGEST, Successor, lift};
 use super::registers::Arch;
 use super::rule::Rule;
+use entry_kind::EntryKind;
+pub(crate) use entry_kind::{falls_in, restores_link_register};
 pub(crate) use frame::ExtendedFrame;
 use frame::FrameState;
-use labels::Labelled;
-pub(crate) use labels::{falls_in, restores_link_register};
 pub(crate) use machine::{Machine, jump_target};
 use search::{Outcome, SearchTarget};
 pub(crate) use straight::{
@@ -41,6 +41,7 @@ fn follow(code: Code<'_>, at: u64, frame: &mut FrameState) -> Option<(u64, Succe
 const MAX_EXAMINED: usize = 1 << 16;
 /// Ways that wait to be followed.
 const MAX_BRANCHES: usize = 256;
+/// Places after calls that wait to be followed, should the call return.
 const MAX_CALLS: usize = 512;
 
 /// A function's instructions.
@@ -121,6 +122,7 @@ pub(crate) struct Depth {
 pub(crate) struct Follower {
     visited: Box<[u64]>,
     branches: Box<[(u64, FrameState)]>,
+    /// See [`MAX_CALLS`].
     calls: Box<[(u64, FrameState)]>,
     /// Possible starts of jump tables.
     tables: Box<[u64]>,
@@ -152,8 +154,8 @@ impl Follower {
         rows: bool,
     ) -> Option<(Rule, RuleConfidence)> {
         let entry = match (code.arch, body) {
-            (Arch::Arm64, None) => labels::entry(code),
-            _ => Labelled::Function,
+            (Arch::Arm64, None) => entry_kind::entry_kind(code),
+            _ => EntryKind::Function,
         };
         let target = SearchTarget {
             pc,
@@ -170,7 +172,7 @@ impl Follower {
                     frame.rule()?
                 };
                 let rule = match entry {
-                    Labelled::Within => rule.guessed(),
+                    EntryKind::Within => rule.guessed(),
                     _ => rule,
                 };
                 return Some((rule, RuleConfidence::Followed(frame.extended())));
@@ -197,7 +199,7 @@ impl Follower {
     /// The frame at `pc`, as [`Follower::rule`] finds it where no table has anything.
     pub(crate) fn depth(&mut self, code: Code<'_>, pc: u64, behind_call: bool) -> Option<Depth> {
         let target = SearchTarget::without_tables(pc, behind_call);
-        let (frame, followed) = match self.search(code, target, Labelled::Function) {
+        let (frame, followed) = match self.search(code, target, EntryKind::Function) {
             Outcome::Found(frame) => (frame, true),
             Outcome::Ended { resolved, .. } => {
                 let frame = straight(code, resolved?, block_start(code, pc)?, pc)?;
@@ -214,7 +216,7 @@ impl Follower {
     /// Returns true if x86_64 code takes down more than it has put up since its beginning: no whole function does.
     pub(crate) fn pops_more_than_pushed(&mut self, code: Code<'_>) -> bool {
         let nowhere = SearchTarget::without_tables(u64::MAX, false);
-        self.search(code, nowhere, Labelled::Function);
+        self.search(code, nowhere, EntryKind::Function);
         self.too_much
     }
 }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use super::entry_kind::{EntryKind, call_piece};
 use super::frame::FrameState;
-use super::labels::{Labelled, call_piece};
 use super::{Code, Follower, MAX_CALLS, MAX_EXAMINED, follow, straight};
 use crate::capture::instructions::Successor;
 use crate::capture::registers::Arch;
@@ -75,7 +75,7 @@ impl Follower {
         &mut self,
         code: Code<'_>,
         target: SearchTarget,
-        entry: Labelled,
+        entry: EntryKind,
     ) -> Outcome {
         let shift = match code.arch {
             Arch::Arm64 => 2,
@@ -87,7 +87,7 @@ impl Follower {
         }
         self.too_much = false;
         let entered = match entry {
-            Labelled::LinkIn(register) => FrameState::at_entry_with_ra_in(register),
+            EntryKind::LinkIn(register) => FrameState::at_entry_with_ra_in(register),
             _ => FrameState::at_entry(code.arch),
         };
         let search = Search {

@@ -23,6 +23,7 @@ const MAX_STACK: u64 = 64 << 20;
 pub(super) struct LeftFrame {
     pub(super) sp: u64,
     pub(super) fp: u64,
+    /// True if its program counter is that of an instruction about to run, not a return address.
     pub(super) at_pc: bool,
 }
 

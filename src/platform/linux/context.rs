@@ -1,4 +1,4 @@
-//! The machine context that the kernel hands to a signal handler.
+//! The machine context that the kernel hands to a signal handler, and the calling thread's thread pointer.
 //!
 //! Register files are numbered as in [`crate::platform::registers`].
 //!

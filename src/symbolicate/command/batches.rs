@@ -1,4 +1,5 @@
-//! The answers for the reports of a run, gathered by image: between what reads the items and what prints the reports.
+//! Reads a run's reports in batches, looks their addresses up image by image, so that each debug file is opened once, and
+//! hands each batch on with its answers. Cut reports come last ([`cut`](super::cut)).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

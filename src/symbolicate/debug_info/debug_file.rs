@@ -43,8 +43,8 @@ pub(crate) struct FileHistory {
 impl FileHistory {
     /// Returns true if the work so far, and that of looking `more` addresses up, is worth so many bytes of a table.
     fn pays_for_table(&self, bytes: usize, more: usize) -> bool {
-        let work = self.work.saturating_add(more.saturating_mul(ADDRESS));
-        self.table.is_none() && work >= bytes.max(MIN_ADDRESSES * ADDRESS)
+        let work = self.work.saturating_add(more.saturating_mul(LOOKUP_BYTES));
+        self.table.is_none() && work >= bytes.max(MIN_LOOKUPS * LOOKUP_BYTES)
     }
 }
 
@@ -84,13 +84,13 @@ const SYMBOL_WEIGHT: usize = 48;
 const MAX_SINGLE_ANSWERS: u32 = 2;
 /// Bytes of `.debug_info` and `.debug_line` of which a table is made while an address is looked up without one. The table of
 /// the whole file is made once that takes no longer than the work so far did.
-const ADDRESS: usize = 16;
+const LOOKUP_BYTES: usize = 16;
 /// Bytes of memory of what is read of a file while a byte of a table is made.
 const READ_WEIGHT: usize = 24;
 /// Runs for which a table is made that the cache keeps.
-const RUNS: usize = 16;
+const KEPT_FOR_RUNS: usize = 16;
 /// Fewer addresses than this never have a table made.
-const MIN_ADDRESSES: usize = 16;
+const MIN_LOOKUPS: usize = 16;
 /// The thread that makes it has a stack for entries as deep as the guard lets them be.
 const CONVERT_STACK: usize = 16 << 20;
 
@@ -189,7 +189,7 @@ impl DebugFile {
             return;
         };
         let bytes = sections.info_len() + sections.lines_len();
-        if !pays(bytes / self.cache().map_or(1, |_| RUNS)) {
+        if !pays(bytes / self.cache().map_or(1, |_| KEPT_FOR_RUNS)) {
             return;
         }
         let _one_at_a_time = lock(&self.options.making);
@@ -279,7 +279,7 @@ impl DebugFile {
         if let Some(table) = self.full_table.get() {
             return table.lookup(svma); // made while this thread waited
         }
-        lock(&self.history).work += ADDRESS;
+        lock(&self.history).work += LOOKUP_BYTES;
         self.answer(&mut dwarf, svma)
     }
 

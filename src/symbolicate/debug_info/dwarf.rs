@@ -43,8 +43,9 @@ const OF_PACKAGES: [SectionId; 7] = [
     SectionId::DebugTypes,
 ];
 
-/// An attribute that no root has, one byte long as `DW_AT_stmt_list` is: `DW_AT_visibility`.
-const UNREAD: u8 = gimli::DW_AT_visibility.0 as u8;
+/// Written over the attribute that readers are to ignore: `DW_AT_visibility`, which no root has, one byte long as
+/// `DW_AT_stmt_list` is.
+const IGNORED: u8 = gimli::DW_AT_visibility.0 as u8;
 
 /// Text of DWARF. It is cut before anything copies it, as many entries may share the bytes of one long text: a mangled name
 /// where it is too long to be demangled, any other at [`NAME_BYTES`], with an ellipsis.
@@ -108,7 +109,7 @@ impl DwarfSections {
         self.changed(SectionId::DebugAbbrev, |abbreviations| {
             for &at in at {
                 if let Some(name) = abbreviations.get_mut(at) {
-                    *name = UNREAD;
+                    *name = IGNORED;
                 }
             }
         })

@@ -106,6 +106,7 @@ pub struct FrameJson<'a> {
     file: Option<&'a str>,
     line: Option<u32>,
     inlined: bool,
+    /// What named the frame: debug information, a symbol table, the recorder.
     source: &'static str,
     /// Of a report's frame.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -275,7 +275,7 @@ mod model {
     #[derive(Clone, Copy, PartialEq)]
     enum Does {
         Returns,
-        GivesWay,
+        LetsDie,
         JumpsAway,
     }
 
@@ -338,7 +338,7 @@ mod model {
                             Does::JumpsAway => {}
                             // Where it fails, another thread has found that this one lives on.
                             Does::Returns => drop(self.state.answers(asking)),
-                            Does::GivesWay => drop(self.state.mark_dying(asking, owner)),
+                            Does::LetsDie => drop(self.state.mark_dying(asking, owner)),
                         }
                         return true;
                     }
@@ -366,8 +366,8 @@ mod model {
 
     fn all(check: impl Fn(Does, Does) + Sync + Send + 'static) {
         let check = std::sync::Arc::new(check);
-        for first in [Does::Returns, Does::GivesWay, Does::JumpsAway] {
-            for second in [Does::Returns, Does::GivesWay, Does::JumpsAway] {
+        for first in [Does::Returns, Does::LetsDie, Does::JumpsAway] {
+            for second in [Does::Returns, Does::LetsDie, Does::JumpsAway] {
                 let check = check.clone();
                 loom::model(move || check(first, second));
             }
@@ -397,7 +397,7 @@ mod model {
             assert!(match seen.stage {
                 Asking => true,
                 Answered => (first, second) != (Does::JumpsAway, Does::JumpsAway),
-                Dying => first == Does::GivesWay || second == Does::GivesWay,
+                Dying => first == Does::LetsDie || second == Does::LetsDie,
                 _ => false,
             });
         });

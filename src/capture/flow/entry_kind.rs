@@ -12,7 +12,7 @@ const PC: u8 = 32;
 
 /// The kind of code that begins at a label which is listed as a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Labelled {
+pub(super) enum EntryKind {
     /// It may be called.
     Function,
     /// It is jumped to, with the return address in this register, by which it returns.
@@ -21,14 +21,14 @@ pub(super) enum Labelled {
     Within,
 }
 
-/// Most instructions that [`entry`] examines.
-const MAX_EXAMINED_ENTRY: u64 = 4096;
+/// Most instructions that [`entry_kind`] examines.
+const MAX_EXAMINED: u64 = 4096;
 
 /// Classifies the code at the beginning of `code`, which no unwind table covers.
-pub(super) fn entry(code: Code<'_>) -> Labelled {
+pub(super) fn entry_kind(code: Code<'_>) -> EntryKind {
     let instructions =
-        || (0..MAX_EXAMINED_ENTRY).map_while(|at| code.lift(code.start.wrapping_add(at << 2)));
-    let mut found = Labelled::Function;
+        || (0..MAX_EXAMINED).map_while(|at| code.lift(code.start.wrapping_add(at << 2)));
+    let mut found = EntryKind::Function;
     for i in instructions() {
         for op in i.ops {
             match op {
@@ -36,25 +36,25 @@ pub(super) fn entry(code: Code<'_>) -> Labelled {
                     from,
                     to: Some(MemoryOperand { base: SP, .. }),
                     ..
-                } if from.contains(&Some(LR)) => return Labelled::Function,
-                Op::Set(to, Written::Sum(LR, 0)) if to != PC => return Labelled::Function,
+                } if from.contains(&Some(LR)) => return EntryKind::Function,
+                Op::Set(to, Written::Sum(LR, 0)) if to != PC => return EntryKind::Function,
                 Op::Load(to, MemoryOperand { base: SP, .. }) if to.contains(&Some(LR)) => {
-                    found = Labelled::Within;
+                    found = EntryKind::Within;
                 }
                 _ => {}
             }
         }
         if let (Successor::Return, Some(register)) = (i.next, i.copies_to(PC))
             && register != LR
-            && found == Labelled::Function
+            && found == EntryKind::Function
         {
-            found = Labelled::LinkIn(register);
+            found = EntryKind::LinkIn(register);
         }
     }
     match found {
         // A register that the code has itself written holds the target of its jump.
-        Labelled::LinkIn(register) if instructions().any(|i| i.writes(register)) => {
-            Labelled::Function
+        EntryKind::LinkIn(register) if instructions().any(|i| i.writes(register)) => {
+            EntryKind::Function
         }
         found => found,
     }
