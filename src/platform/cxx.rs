@@ -7,8 +7,6 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::images;
-
 /// A handler for when C++ gives up.
 pub type Terminate = extern "C" fn();
 
@@ -65,20 +63,8 @@ struct ExceptionPointer {
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 static PREVIOUS: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Begins of the file names of the runtime's libraries on Linux.
-const LIBRARIES: [&str; 3] = ["/libstdc++.so.6", "/libc++.so.1", "/libc++abi.so.1"];
-
-/// Paths of the runtime's libraries that are loaded. By a bare name `dlopen` would look through all folders of libraries
-/// for one that is not.
-fn libraries() -> Vec<CString> {
-    if cfg!(target_vendor = "apple") {
-        return vec![c"/usr/lib/libc++abi.dylib".to_owned()];
-    }
-    let images = images::list(&mut |_, _| true).images.into_iter();
-    let paths = images.map(|image| image.name);
-    let paths = paths.filter(|path| LIBRARIES.iter().any(|name| path.contains(name)));
-    paths.flat_map(CString::new).collect()
-}
+/// Beginnings of the file names of the runtime's libraries.
+const LIBRARIES: [&str; 3] = ["libstdc++.so.6", "libc++.so.1", "libc++abi."];
 
 /// Index in a `type_info`'s virtual table of the function that tells if a thrown object can be caught as that type:
 /// `__do_catch` in libstdc++, `can_catch` in libc++abi.
@@ -86,17 +72,24 @@ const CAN_CATCH: usize = 4;
 /// Index of `what()` in an exception's virtual table: behind the two destructors.
 const WHAT: usize = 2;
 
-/// Sets `terminate` to be called when C++ gives up, if its runtime is loaded; once a process. Allocates.
-pub fn on_terminate(terminate: Terminate) -> bool {
+/// Sets `terminate` to be called when C++ gives up, if its runtime is loaded; once a process. `images` are the paths of what
+/// is loaded: by a bare name `dlopen` would look for a library that is not through all folders. Allocates.
+pub fn on_terminate(terminate: Terminate, images: &mut dyn Iterator<Item = &str>) -> bool {
     if !RUNTIME.load(Ordering::Acquire).is_null() {
         return true;
     }
-    let handles = libraries().into_iter().map(|path| {
+    let mut handles = vec![libc::RTLD_DEFAULT];
+    let is_runtime = |path: &&str| {
+        let file = path.rsplit('/').next().unwrap_or_default();
+        LIBRARIES.iter().any(|name| file.starts_with(name))
+    };
+    for path in images.filter(is_runtime).flat_map(CString::new) {
         // SAFETY: a C string; only a library that is loaded already is given.
-        unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) }
-    });
-    let handles = handles.filter(|handle| !handle.is_null());
-    let handles: Vec<_> = [libc::RTLD_DEFAULT].into_iter().chain(handles).collect();
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if !handle.is_null() {
+            handles.push(handle);
+        }
+    }
     let find = |name: &CStr| {
         handles
             .iter()

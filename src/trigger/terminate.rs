@@ -16,6 +16,7 @@ use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::capture::ImageTable;
 #[cfg(target_vendor = "apple")]
 use crate::platform::objective_c;
 use crate::platform::text::FixedText;
@@ -66,7 +67,9 @@ static NOTED: ExceptionSlot = ExceptionSlot {
 /// Sets both handlers, if C++ or Foundation is in the process. Calling it again is fine: they may be loaded later. Not
 /// signal-safe.
 pub(crate) fn install() {
-    cxx::on_terminate(terminated);
+    let images = ImageTable::enter();
+    let mut paths = images.images().iter().map(|image| &*image.name);
+    cxx::on_terminate(terminated, &mut paths);
     #[cfg(target_vendor = "apple")]
     objective_c::on_uncaught(thrown);
 }

@@ -1,6 +1,5 @@
 //! The ends of earlier launches, read from their records.
 
-use std::cell::LazyCell;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -139,10 +138,7 @@ pub(in crate::store) fn ending_of(name: &str) -> Option<&str> {
 /// Reads the records of launches that are over, oldest first; removes them if `remove`.
 fn ended(folder: &Directory, records: &[String], budget: Budget, remove: bool) -> Vec<EndedLaunch> {
     let boot = vitals::boot_id();
-    let now = LazyCell::new(|| CurrentCounts {
-        kills: vitals::oom_kills(),
-        group: vitals::memory_group(),
-    });
+    let mut now = None;
     let mut found = Vec::new();
     let most = budget.bytes.max(limits::INSTALL_BYTES << 4);
     let is_record = |name: &&String| store::ending(name) == Some(ENDING);
@@ -160,7 +156,11 @@ fn ended(folder: &Directory, records: &[String], budget: Budget, remove: bool) -
             .chunks_exact(8)
             .filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes))
             .collect();
-        let ended = read(&words, boot, &now);
+        let now = now.get_or_insert_with(|| CurrentCounts {
+            kills: vitals::oom_kills(),
+            group: vitals::memory_group(),
+        });
+        let ended = read(&words, boot, now);
         if remove && extract_held_report(folder, &record, budget.bytes).is_ok() {
             // A record that cannot be removed is read again by the next launch. An empty one holds nothing.
             let _ = match ended {

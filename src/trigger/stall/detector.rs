@@ -1,7 +1,7 @@
 //! The state machine itself: observations in, decisions out.
 
 use super::Stall;
-use super::episode::{AmbiguousTurn, CpuShare, Episode, Launching};
+use super::episode::{CpuShare, Episode, Launching};
 use super::observation::{Decision, Held, Next, Observation, Reason, StallEndInfo};
 use crate::report::StallOutcome;
 use crate::report::time::nanos;
@@ -240,14 +240,7 @@ impl Detector {
         {
             match self.estimate_use(observation, interval) {
                 CpuShare::Part => return self.restart_episode(episode, observation, now, interval),
-                CpuShare::Nothing => {
-                    episode.ambiguous = Some(AmbiguousTurn::at(
-                        episode.counted,
-                        self.last.now,
-                        now,
-                        observation.cpu,
-                    ));
-                }
+                CpuShare::Nothing => episode.note_ambiguous(self.last.now, now, observation.cpu),
                 CpuShare::All => {}
             }
         }
@@ -315,14 +308,7 @@ impl Detector {
             if !proven {
                 match self.estimate_use(observation, interval) {
                     CpuShare::Part => return self.end_episode(episode, observation, idle),
-                    CpuShare::Nothing => {
-                        episode.ambiguous = Some(AmbiguousTurn::at(
-                            episode.counted,
-                            now,
-                            now,
-                            observation.cpu,
-                        ))
-                    }
+                    CpuShare::Nothing => episode.note_ambiguous(now, now, observation.cpu),
                     CpuShare::All => {}
                 }
             }

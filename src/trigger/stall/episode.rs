@@ -51,17 +51,6 @@ pub(super) struct AmbiguousTurn {
     pub(super) cpu: u64,
 }
 
-impl AmbiguousTurn {
-    pub(super) fn at(counted_before: u64, before: u64, after: u64, cpu: u64) -> AmbiguousTurn {
-        AmbiguousTurn {
-            counted_before,
-            observed_before: before,
-            observed_after: after,
-            cpu,
-        }
-    }
-}
-
 /// Share of the time between two turns that a thread used. One that only works uses all of it, one
 /// that only blocks nothing; one that used some of it rested.
 pub(super) enum CpuShare {
@@ -84,6 +73,16 @@ pub(super) enum Launching {
 }
 
 impl Episode {
+    /// The turn that was observed between these times may have been a quick one.
+    pub(super) fn note_ambiguous(&mut self, before: u64, after: u64, cpu: u64) {
+        self.ambiguous = Some(AmbiguousTurn {
+            counted_before: self.counted,
+            observed_before: before,
+            observed_after: after,
+            cpu,
+        });
+    }
+
     pub(super) fn add(&mut self, reason: Reason, time: u64) {
         let sum = &mut self.not_counted[reason as usize];
         *sum = sum.saturating_add(time);
