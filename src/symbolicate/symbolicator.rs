@@ -234,12 +234,8 @@ impl ReportRun<'_> {
         }
         let image = self.report.images.get(callee.image? as usize)?;
         let build = self.report.head.os.build.as_deref();
-        let Symbolicator {
-            files,
-            tail_callers,
-            ..
-        } = self.symbolicator;
-        tail_callers.find(files, image, build, (called, entry))
+        let known = &self.symbolicator.tail_callers;
+        known.find(&self.symbolicator.files, image, build, (called, entry))
     }
 
     /// The callers that await functions of a thread's frames.

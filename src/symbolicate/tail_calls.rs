@@ -12,6 +12,7 @@ use super::debug_info::instructions::Instructions;
 use super::frame::SourceFrame;
 use super::image_files::ImageFiles;
 use super::lock;
+use super::names::name;
 use crate::report::model::Image;
 
 /// Jumps from the function that was called to the one on the stack, at most.
@@ -93,7 +94,7 @@ impl SearchedImage {
             search.follow(files, code);
         }
         self.work += before - search.work;
-        search.frames(files, *search.targets.get(&entry)?)
+        search.frames(files, entry, *search.targets.get(&entry)?)
     }
 }
 
@@ -181,22 +182,26 @@ impl Search {
         outside
     }
 
-    /// The frames of the functions on the way, innermost first, by its last jump.
-    fn frames(&self, files: &ImageFiles, (mut at, mut by): LastJump) -> TailCallers {
+    /// The frames of the functions on the way to the one at `entry`, innermost first, by its last jump. One that jumps into its
+    /// own cold part is left out: that is no call.
+    fn frames(&self, files: &ImageFiles, entry: u64, (mut at, mut by): LastJump) -> TailCallers {
+        let plain = |frame: &SourceFrame| name(frame).plain.clone();
+        let mut inner = plain(files.lookup(entry)?.frames.last()?);
         let mut all = Vec::new();
         loop {
+            let answer = files.lookup(by.unwrap_or(self.reached[at].0))?;
+            let function = answer.frames.last()?;
+            let outer = plain(function);
             match by {
-                Some(by) => all.extend_from_slice(&files.lookup(by)?.frames),
+                _ if outer == inner => {}
+                Some(_) => all.extend_from_slice(&answer.frames),
                 // The function alone is sure.
-                None => {
-                    let answer = files.lookup(self.reached[at].0)?;
-                    let function = answer.frames.last()?.clone();
-                    all.push(SourceFrame {
-                        line: None,
-                        ..function
-                    });
-                }
+                None => all.push(SourceFrame {
+                    line: None,
+                    ..function.clone()
+                }),
             }
+            inner = outer;
             if at == 0 {
                 break;
             }
