@@ -309,8 +309,8 @@ fn kind_of(code: &[u8], rax: u64) -> Kind {
     let prefixes = |byte: &&u8| matches!(**byte, 0x66 | 0x67 | 0x3e | 0xf2 | 0xf3 | 0x40..=0x4f);
     let skip = code.iter().take_while(prefixes).count();
     match code.get(skip..) {
-        // A compiler's thunk that calls its own next lines takes down what that has pushed.
-        Some([0xe8, 7, 0, 0, 0, ..]) => Kind::Other,
+        // A compiler's thunk (a retpoline) that calls over its own `pause` takes down what that has pushed.
+        Some([0xe8, 7, 0, 0, 0, 0xf3, 0x90, ..]) => Kind::Other,
         Some([0xe8, ..]) => Kind::Call,
         Some([0xff, modrm, ..]) if modrm & 0x38 == 0x10 => Kind::Call,
         Some([0xff, modrm, ..]) if modrm & 0x38 == 0x20 => Kind::Jump,
