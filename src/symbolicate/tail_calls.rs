@@ -12,7 +12,7 @@ use super::debug_info::instructions::Instructions;
 use super::frame::SourceFrame;
 use super::image_files::ImageFiles;
 use super::lock;
-use super::names::name;
+use super::names::without_clones;
 use crate::report::model::Image;
 
 /// Jumps from the function that was called to the one on the stack, at most.
@@ -185,13 +185,13 @@ impl Search {
     /// The frames of the functions on the way to the one at `entry`, innermost first, by its last jump. One that jumps into its
     /// own cold part is left out: that is no call.
     fn frames(&self, files: &ImageFiles, entry: u64, (mut at, mut by): LastJump) -> TailCallers {
-        let plain = |frame: &SourceFrame| name(frame).plain.clone();
-        let mut inner = plain(files.lookup(entry)?.frames.last()?);
+        let named = |f: &SourceFrame| Some(without_clones(f.function.as_deref()?).to_owned());
+        let mut inner = named(files.lookup(entry)?.frames.last()?);
         let mut all = Vec::new();
         loop {
             let answer = files.lookup(by.unwrap_or(self.reached[at].0))?;
             let function = answer.frames.last()?;
-            let outer = plain(function);
+            let outer = named(function);
             match by {
                 _ if outer == inner => {}
                 Some(_) => all.extend_from_slice(&answer.frames),

@@ -92,6 +92,18 @@ fn no_way_is_found_where_no_function_jumps_there() {
 }
 
 #[test]
+fn a_function_that_ends_with_another_one_of_its_name_is_a_caller() {
+    let code = [
+        function("top", "nop\ncall _Z4openi\nafter: ret\n.globl after"),
+        function("_Z4openi", "nop\njmp _Z4openl"),
+        function("_Z4openl", "nop\nret"),
+    ]
+    .concat();
+    let code = format!(".text\n{code}");
+    assert_eq!(callers(&code, "_Z4openl"), Some(vec!["open(int)".into()]));
+}
+
+#[test]
 fn a_jump_into_the_cold_part_of_a_function_is_no_call() {
     let code = [
         function("top", "nop\ncall first\nafter: ret\n.globl after"),

@@ -1,4 +1,4 @@
-//! What the detector remembers of an episode: slow turns that follow each other. Types alone.
+//! What the detector remembers of an episode: slow turns that follow each other.
 
 use super::observation::Reason;
 
