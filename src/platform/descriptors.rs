@@ -4,15 +4,12 @@
 //! then lands in it. Therefore a file that gets such a number here is moved above 2 at once. No descriptor of the
 //! recorder's is opened in another way, except those that libc opens and closes again within one call of its own.
 
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, OsStr};
 use std::io;
-#[cfg(target_os = "linux")]
-use std::io::Read;
 use std::mem::ManuallyDrop;
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use super::ownership::FileStat;
 use super::verified_fd::KnownDescriptor;
@@ -84,12 +81,6 @@ impl Deref for OpenFile {
     }
 }
 
-impl DerefMut for OpenFile {
-    fn deref_mut(&mut self) -> &mut std::fs::File {
-        &mut self.file
-    }
-}
-
 impl Drop for OpenFile {
     fn drop(&mut self) {
         if self.known.is_some_and(|known| known.get().is_ok()) {
@@ -101,17 +92,14 @@ impl Drop for OpenFile {
     }
 }
 
-/// Opens a file by its path, with the flags of `open(2)`. A file that is made is the user's own
-/// (mode 0600).
-#[cfg(any(target_os = "linux", test))]
-pub fn open_file(path: &Path, flags: i32) -> io::Result<OpenFile> {
-    open_owned(path, flags).map(OpenFile::from)
+/// Opens a file by its path, with the flags of `open(2)`. A file that is made is the user's own (mode 0600). Signal-safe.
+pub fn open_owned(path: &CStr, flags: i32) -> io::Result<OwnedFd> {
+    open_in(libc::AT_FDCWD, path, flags)
 }
 
-/// As `open_file`.
-pub fn open_owned(path: &Path, flags: i32) -> io::Result<OwnedFd> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    let fd = open_at(libc::AT_FDCWD, &path, flags, 0o600);
+/// As [`open_owned`], in a folder.
+pub fn open_in(folder: RawFd, path: &CStr, flags: i32) -> io::Result<OwnedFd> {
+    let fd = open_at(folder, path, flags, 0o600);
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -119,23 +107,45 @@ pub fn open_owned(path: &Path, flags: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The whole of a file that is text.
+/// Returns the first value that `of` has for a line of a text; a line of more than 8 KiB comes in parts. Allocates nothing.
+/// Not for handlers: the text may be long.
 #[cfg(target_os = "linux")]
-pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
-    let mut text = String::new();
-    open_file(path.as_ref(), libc::O_RDONLY)?.read_to_string(&mut text)?;
-    Ok(text)
+pub fn find_line<T>(
+    path: std::fmt::Arguments<'_>,
+    mut of: impl FnMut(&str) -> Option<T>,
+) -> Option<T> {
+    let mut found = None;
+    lines_until(path, &mut |line| {
+        found = of(line);
+        found.is_some()
+    })?;
+    found
 }
 
-/// Calls `each` for every entry of a folder, in no order. It gets the name, and true for a regular file.
-#[cfg(any(target_os = "linux", test))]
-pub fn list(folder: &Path, each: impl FnMut(&OsStr, bool)) -> io::Result<()> {
-    let folder = open_owned(folder, libc::O_RDONLY | libc::O_DIRECTORY)?;
-    list_open(folder, usize::MAX, each)
+#[cfg(target_os = "linux")]
+fn lines_until(path: std::fmt::Arguments<'_>, is_last: &mut dyn FnMut(&str) -> bool) -> Option<()> {
+    use std::os::unix::fs::FileExt;
+    let path = super::text::FixedText::<1024>::path(path);
+    let file = OpenFile::from(open_owned(path.as_c_str(), libc::O_RDONLY).ok()?);
+    let mut buffer = [0; 8 << 10];
+    let mut from = 0;
+    loop {
+        let got = file.read_at(&mut buffer, from).ok()?;
+        let read = buffer.get(..got).filter(|read| !read.is_empty())?;
+        // A line that is not whole is read again.
+        let newline = read.iter().rposition(|&byte| byte == b'\n');
+        let lines = read.get(..newline.unwrap_or(got))?;
+        let is_last = |line| std::str::from_utf8(line).is_ok_and(&mut *is_last);
+        if lines.split(|&byte| byte == b'\n').any(is_last) {
+            return Some(());
+        }
+        from = from.saturating_add(lines.len() as u64).saturating_add(1);
+    }
 }
 
-/// As `list`, for an open folder, and for so many entries at most.
-pub(super) fn list_open(
+/// Calls `each` for every entry of an open folder, in no order, and for so many at most. It gets the name, and true for a
+/// regular file.
+pub(super) fn list(
     folder: OwnedFd,
     most: usize,
     mut each: impl FnMut(&OsStr, bool),
@@ -235,7 +245,8 @@ pub(super) fn unlock(fd: RawFd) {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-    use std::ffi::OsString;
+    use std::ffi::{CString, OsString};
+    use std::path::Path;
 
     #[test]
     fn a_folder_is_listed() {
@@ -250,17 +261,20 @@ mod tests {
         std::os::unix::fs::symlink("file-0", folder.path().join("link")).unwrap();
         expected.insert(("link".into(), false));
         let mut found = BTreeSet::<(OsString, bool)>::new();
-        list(folder.path(), |name, is_file| {
+        let open = |path: &Path| {
+            let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+            open_owned(&path, libc::O_RDONLY).unwrap()
+        };
+        list(open(folder.path()), usize::MAX, |name, is_file| {
             assert!(found.insert((name.into(), is_file)));
         })
         .unwrap();
         assert_eq!(found, expected);
-        let in_folder = |name: &str| folder.path().join(name);
-        assert!(list(&in_folder("file-0"), |_, _| ()).is_err());
-        assert!(list(&in_folder("none"), |_, _| ()).is_err());
+        let file = open(&folder.path().join("file-0"));
+        assert!(list(file, usize::MAX, |_, _| ()).is_err());
         for (name, expected) in [(c"file-0", true), (c"folder", false), (c"link", false)] {
-            let open = open_file(folder.path(), libc::O_RDONLY).unwrap();
-            let facts = FileStat::at(open.as_raw_fd(), name).unwrap();
+            let folder = open(folder.path());
+            let facts = FileStat::at(folder.as_raw_fd(), name).unwrap();
             assert_eq!(facts.is_file, expected);
         }
     }

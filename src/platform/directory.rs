@@ -6,11 +6,11 @@
 
 use std::ffi::{CStr, CString};
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::descriptors::{self, OpenFile};
+use super::descriptors::{self, OpenFile, open_in, open_owned};
 use super::errno;
 use super::ownership::{self, FileStat, OtherWriters};
 use super::verified_fd::VerifiedFd;
@@ -24,7 +24,8 @@ pub struct Directory {
 impl Directory {
     /// Opens a folder that exists.
     pub fn open(path: &Path) -> io::Result<Directory> {
-        let fd = descriptors::open_owned(path, libc::O_RDONLY | libc::O_DIRECTORY)?;
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        let fd = open_owned(&path, libc::O_RDONLY | libc::O_DIRECTORY)?;
         Ok(Directory {
             fd: VerifiedFd::new(fd).map_err(io::Error::from_raw_os_error)?,
         })
@@ -54,7 +55,7 @@ impl Directory {
         // Checked before, too: to open a device may have an effect.
         check_own(FileStat::at(folder, &name))?;
         let flags = flags | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-        let file = open(folder, &name, flags)?;
+        let file = open_in(folder, &name, flags)?;
         check_own(FileStat::of(file.as_raw_fd()))?;
         Ok(file.into())
     }
@@ -85,9 +86,10 @@ impl Directory {
         }
         let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-        let mut file = OpenFile::from(open(folder, &CString::new(name)?, flags)?);
+        let file = OpenFile::from(open_in(folder, &CString::new(name)?, flags)?);
         descriptors::try_lock(&file);
-        file.write_all(bytes)
+        (&*file)
+            .write_all(bytes)
             .inspect_err(|_| drop(self.remove(name)))
     }
 
@@ -128,8 +130,8 @@ impl Directory {
     /// most `most` entries.
     pub fn list(&self, most: usize, mut each: impl FnMut(&str)) -> io::Result<()> {
         let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
-        let fd = open(folder, c".", libc::O_RDONLY | libc::O_DIRECTORY)?;
-        descriptors::list_open(fd, most, |name, is_file| {
+        let fd = open_in(folder, c".", libc::O_RDONLY | libc::O_DIRECTORY)?;
+        descriptors::list(fd, most, |name, is_file| {
             if let Ok(name) = std::str::from_utf8(name.as_bytes())
                 && is_file
             {
@@ -137,13 +139,6 @@ impl Directory {
             }
         })
     }
-}
-
-fn open(folder: RawFd, name: &CStr, flags: i32) -> io::Result<OwnedFd> {
-    let fd = descriptors::open_at(folder, name, flags, 0o600);
-    check(fd.min(0))?;
-    // SAFETY: just opened, and it has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {

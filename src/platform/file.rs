@@ -136,11 +136,8 @@ impl File {
         // SAFETY: plain calls on an open descriptor.
         unsafe {
             check(libc::ftruncate(fd, len))?;
-            if libc::lseek(fd, len, libc::SEEK_SET) < 0 {
-                return Err(errno());
-            }
+            check(libc::lseek(fd, len, libc::SEEK_SET).min(0) as i32)
         }
-        Ok(())
     }
 
     pub(super) fn lock(&self) -> bool {

@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -170,15 +170,10 @@ impl Folder {
             }
             *part.get_mut(at).ok_or(libc::ENAMETOOLONG)? = byte;
         }
-        // SAFETY: a C string, and a descriptor that was just opened and has no other owner.
-        let new = unsafe {
-            libc::mkdir(self.path.as_ptr(), 0o700);
-            let new = descriptors::open(&self.path, libc::O_RDONLY | libc::O_DIRECTORY);
-            if new < 0 {
-                return Err(errno());
-            }
-            OwnedFd::from_raw_fd(new)
-        };
+        // SAFETY: a C string.
+        unsafe { libc::mkdir(self.path.as_ptr(), 0o700) };
+        let new = descriptors::open_owned(&self.path, libc::O_RDONLY | libc::O_DIRECTORY)
+            .map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?;
         // Another folder, or a link to one, may have been put in its place since the look.
         let named = FileStat::at(libc::AT_FDCWD, &self.path)?;
         let writers = FileStat::of(new.as_raw_fd())?.other_writers();

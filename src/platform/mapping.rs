@@ -1,6 +1,7 @@
 //! Memory mapped by this process: files, and memory reserved beforehand.
 
 use std::ffi::CStr;
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
 use super::ownership::FileStat;
@@ -13,23 +14,13 @@ pub struct FileMap(Mapping);
 impl FileMap {
     /// Maps the whole of a regular file. Not signal-safe.
     pub fn open(path: &CStr) -> Result<FileMap, SystemError> {
-        let file = descriptors::open(path, libc::O_RDONLY);
-        if file < 0 {
-            return Err(SystemError::last("open"));
-        }
-        let facts = FileStat::of(file).ok();
-        let length = facts
-            .filter(|facts| facts.is_file)
-            .map_or(0, |facts| facts.length);
-        let result = match usize::try_from(length) {
-            Ok(length @ 1..) => {
-                Mapping::map(length, libc::PROT_READ, libc::MAP_PRIVATE, file).map(FileMap)
-            }
-            _ => Err(SystemError::last("fstat")),
-        };
-        // SAFETY: opened above, closed once; the mapping does not need it.
-        unsafe { libc::close(file) };
-        result
+        let file =
+            descriptors::open_owned(path, libc::O_RDONLY).map_err(|_| SystemError::last("open"))?;
+        let facts = FileStat::of(file.as_raw_fd()).map_err(|_| SystemError::last("fstat"))?;
+        // The kernel maps no file without bytes.
+        let length = if facts.is_file { facts.length } else { 0 };
+        let (access, flags) = (libc::PROT_READ, libc::MAP_PRIVATE);
+        Mapping::map(length as usize, access, flags, file.as_raw_fd()).map(FileMap)
     }
 }
 
@@ -107,13 +98,9 @@ impl Mapping {
     fn map(length: usize, access: i32, flags: i32, file: i32) -> Result<Mapping, SystemError> {
         // SAFETY: a new mapping, placed by the kernel; it replaces none.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, file, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(SystemError::last("mmap"));
-        }
-        match NonNull::new(start.cast()) {
-            Some(start) => Ok(Mapping { start, length }),
-            None => Err(SystemError::last("mmap")),
-        }
+        let start = NonNull::new(start.cast()).filter(|_| start != libc::MAP_FAILED);
+        let start = start.ok_or_else(|| SystemError::last("mmap"))?;
+        Ok(Mapping { start, length })
     }
 }
 

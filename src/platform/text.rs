@@ -33,6 +33,21 @@ impl<const ROOM: usize> FixedText<ROOM> {
         FixedText::filled(|room| room.iter_mut().zip(bytes).map(copied).count())
     }
 
+    /// What `text` says, with the end of a C string. One that is cut has no end: as a path it is empty then.
+    #[cfg(target_os = "linux")]
+    #[inline(never)]
+    pub fn path(text: fmt::Arguments<'_>) -> FixedText<ROOM> {
+        let mut path = FixedText::EMPTY;
+        let _ = fmt::write(&mut path, format_args!("{text}\0"));
+        path
+    }
+
+    #[cfg(target_os = "linux")]
+    #[inline(never)]
+    pub fn as_c_str(&self) -> &std::ffi::CStr {
+        std::ffi::CStr::from_bytes_until_nul(self.as_str().as_bytes()).unwrap_or_default()
+    }
+
     pub fn clear(&mut self) {
         self.len = 0;
     }

@@ -270,7 +270,7 @@ pub(crate) fn record_at_work(memory: &vitals::MemoryUse) {
 }
 
 /// Records the kernel's count of kills so far, and the counters of the control group. The next launch compares them
-/// with its own. Not for the watched thread; allocates.
+/// with its own. Not for the watched thread.
 pub(crate) fn count(memory: &vitals::MemoryUse) {
     if !vitals::OOM_KILLS_ARE_COUNTED {
         return;

@@ -137,8 +137,8 @@ impl StoredReport {
     /// When the file cannot be read or holds no report at all; whatever else is wrong with it is
     /// listed in [`Reading::damage`].
     pub fn read(&self) -> io::Result<Reading> {
-        let mut file = self.folder()?.open_own(self.name(), O_RDONLY)?;
-        let bytes = read_all(&mut file, limits::REPORT_BYTES as u64)?;
+        let file = self.folder()?.open_own(self.name(), O_RDONLY)?;
+        let bytes = read_all(&file, limits::REPORT_BYTES as u64)?;
         report::read(&bytes).map_err(|error| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
@@ -197,8 +197,8 @@ pub(crate) fn make_fatal(path: &Path) -> io::Result<()> {
     let directory = path.parent().ok_or(io::ErrorKind::NotFound)?;
     let name = path.file_name().and_then(|name| name.to_str());
     let (folder, name) = (Directory::open(directory)?, name.unwrap_or_default());
-    let mut file = folder.open_own(name, O_RDONLY)?;
-    let bytes = read_all(&mut file, limits::REPORT_BYTES as u64)?;
+    let file = folder.open_own(name, O_RDONLY)?;
+    let bytes = read_all(&file, limits::REPORT_BYTES as u64)?;
     let bytes = report::edit::fatal(&bytes).ok_or(io::ErrorKind::InvalidData)?;
     let fresh = with_ending(name, "fatal");
     folder.write(&fresh, &bytes)?;
@@ -217,11 +217,11 @@ struct HeldFile {
 impl HeldFile {
     /// `None` while it is written, where it was removed or renamed meanwhile, and where it has more than `most` bytes.
     fn lock(folder: &Directory, name: &str, most: u64) -> io::Result<Option<HeldFile>> {
-        let mut file = folder.open_own(name, O_RDWR)?;
+        let file = folder.open_own(name, O_RDWR)?;
         if !is_within(&file, most) || !descriptors::try_lock(&file) || !folder.is_at(name, &file) {
             return Ok(None);
         }
-        let bytes = read_all(&mut file, most)?;
+        let bytes = read_all(&file, most)?;
         Ok(Some(HeldFile { bytes, file }))
     }
 
@@ -249,11 +249,11 @@ fn is_within(file: &OpenFile, most: u64) -> bool {
 }
 
 /// All of a file from its beginning; an error where it has more than `most` bytes.
-fn read_all(file: &mut OpenFile, most: u64) -> io::Result<Vec<u8>> {
+fn read_all(file: &OpenFile, most: u64) -> io::Result<Vec<u8>> {
     use std::io::{Read, Seek};
     let mut bytes = Vec::new();
     if is_within(file, most) {
-        file.seek(io::SeekFrom::Start(0))?;
+        (&**file).seek(io::SeekFrom::Start(0))?;
         // It may grow meanwhile.
         (&**file).take(most).read_to_end(&mut bytes)?;
         return Ok(bytes);
@@ -262,8 +262,8 @@ fn read_all(file: &mut OpenFile, most: u64) -> io::Result<Vec<u8>> {
 }
 
 fn close_partial(folder: &Directory, name: &str, most: u64) -> io::Result<bool> {
-    use std::io::{Seek, Write};
-    let Some(mut held) = HeldFile::lock(folder, name, most)? else {
+    use std::os::unix::fs::FileExt;
+    let Some(held) = HeldFile::lock(folder, name, most)? else {
         return Ok(false);
     };
     if held.bytes.is_empty() || !held.is_own() {
@@ -277,13 +277,12 @@ fn close_partial(folder: &Directory, name: &str, most: u64) -> io::Result<bool> 
     }
     if !survey.is_closed {
         held.file.set_len(survey.len)?;
-        held.file.seek(io::SeekFrom::End(0))?;
         let mut buffer = [0; 256];
         let mut tail: Vec<u8> = Vec::new();
         report::ReportWriter::resume(&mut buffer, &mut tail, survey.crc, survey.sections)
             .finish(report::ClosedBy::NextLaunch)
             .map_err(io::Error::other)?;
-        held.file.write_all(&tail)?;
+        held.file.write_all_at(&tail, survey.len)?;
     }
     folder.rename(name, &with_ending(name, WHOLE))?;
     Ok(true)

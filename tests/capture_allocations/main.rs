@@ -2,6 +2,7 @@
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 mod counting;
+mod counts;
 mod crash;
 mod nothing;
 #[path = "../support/mod.rs"]

@@ -1,11 +1,15 @@
 //! The control group of this process: the memory it may have, the memory it had, and how many of its processes were
 //! killed.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::fmt::Write as _;
+use std::path::Path;
 
-use crate::platform::descriptors::read_text;
+use crate::platform::descriptors::find_line;
+use crate::platform::ownership::FileStat;
 use crate::platform::surface::MemoryGroup;
+use crate::platform::text::FixedText;
+
+type Text = FixedText<1024>;
 
 /// Names of the files, in one version of control groups.
 struct CgroupFiles {
@@ -31,38 +35,29 @@ const VERSION_2: CgroupFiles = CgroupFiles {
 };
 
 /// The control group that counts this process' memory; `None` where none does, or where its files are not to be
-/// seen. Allocates; not for handlers.
+/// seen. Allocates nothing, as a thread of ours calls it; not for handlers.
 pub fn memory_group() -> Option<MemoryGroup> {
-    let groups = read_text("/proc/self/cgroup").ok()?;
-    let mounts = read_text("/proc/self/mountinfo").ok()?;
     // Version 2 does not count memory if version 1 does.
-    let mut found = [Some("memory"), None].into_iter().filter_map(|controller| {
-        let names = if controller.is_some() {
-            VERSION_1
-        } else {
-            VERSION_2
-        };
-        let (top, folder) = locate(controller, &groups, &mounts)?;
-        Some((names, top, folder))
-    });
-    let (names, top, folder) = found.next()?;
-    read_group(&names, &top, &folder)
+    let (names, (top, folder)) = locate(Some("memory"), "/proc/self")
+        .map(|found| (VERSION_1, found))
+        .or_else(|| Some((VERSION_2, locate(None, "/proc/self")?)))?;
+    read_group(&names, Path::new(top.as_str()), Path::new(folder.as_str()))
 }
 
-/// Returns the mount point of the hierarchy, and the folder of the group within it.
+/// Returns the mount point of the hierarchy, and the folder of the group within it. `process` is the process' folder.
 ///
 /// Source: cgroups(7), `/proc/pid/cgroup`; proc_pid_mountinfo(5).
-fn locate(controller: Option<&str>, groups: &str, mounts: &str) -> Option<(PathBuf, PathBuf)> {
-    let group = groups.lines().find_map(|line| {
+fn locate(controller: Option<&str>, process: &str) -> Option<(Text, Text)> {
+    let group = find_line(format_args!("{process}/cgroup"), |line| {
         let mut parts = line.splitn(3, ':');
         let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
         let is_it = match controller {
             Some(controller) => controllers.split(',').any(|each| each == controller),
             None => number == "0" && controllers.is_empty(),
         };
-        is_it.then_some(path)
+        is_it.then(|| Text::of(path.as_bytes()))
     })?;
-    let (root, top) = mounts.lines().find_map(|line| {
+    find_line(format_args!("{process}/mountinfo"), |line| {
         let (mount, system) = line.split_once(" - ")?;
         let mut system = system.split(' ');
         let (kind, options) = (system.next()?, system.nth(1).unwrap_or_default());
@@ -73,16 +68,20 @@ fn locate(controller: Option<&str>, groups: &str, mounts: &str) -> Option<(PathB
             None => kind == "cgroup2",
         };
         let mut words = mount.split(' ').skip(3);
-        is_it.then_some((words.next()?, words.next()?))
-    })?;
-    // A hierarchy of which only a part is mounted, as in a container, has the group within that part or as its root.
-    let within = Path::new(group).strip_prefix(root).unwrap_or(Path::new(""));
-    Some((PathBuf::from(top), Path::new(top).join(within)))
+        let (root, top) = (words.next()?, words.next()?);
+        // A hierarchy of which only a part is mounted, as in a container, has the group within that part or as its root.
+        let within = Path::new(group.as_str()).strip_prefix(root).ok();
+        let mut folder = Text::of(top.as_bytes());
+        write!(folder, "/{}", within.unwrap_or(Path::new("")).display()).ok()?;
+        is_it.then(|| (Text::of(top.as_bytes()), folder))
+    })
 }
 
 fn read_group(names: &CgroupFiles, top: &Path, folder: &Path) -> Option<MemoryGroup> {
     let number = |folder: &Path, file: &str| -> Option<u64> {
-        read_text(folder.join(file)).ok()?.trim().parse().ok()
+        find_line(format_args!("{}/{file}", folder.display()), |line| {
+            line.parse().ok()
+        })
     };
     let peak = |folder: &Path| names.peak.iter().find_map(|file| number(folder, file));
     // The smallest up to the root counts. Version 1 writes "no limit" as a number that no machine has, version 2
@@ -94,30 +93,33 @@ fn read_group(names: &CgroupFiles, top: &Path, folder: &Path) -> Option<MemoryGr
         .filter(|&(limit, _)| limit < 1 << 60)
         .min_by_key(|&(limit, _)| limit)
         .unzip();
-    // Older kernels count those of the groups below with it, so that it is not known whose they were.
-    let counted =
-        read_text(folder.join(names.kills)).or_else(|_| read_text(folder.join("memory.events")));
-    let kills = counted.ok().and_then(|text| {
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix("oom_kill "))?;
-        line.trim().parse().ok()
+    let kills = |file: &str| {
+        find_line(format_args!("{}/{file}", folder.display()), |line| {
+            line.strip_prefix("oom_kill ")?.trim().parse().ok()
+        })
+    };
+    let own_kills = kills(names.kills);
+    let mut processes = 0u32;
+    find_line(format_args!("{}/cgroup.procs", folder.display()), |_| {
+        processes = processes.saturating_add(1);
+        None::<()>
     });
-    let local = folder.join(names.kills).exists();
-    let processes = read_text(folder.join("cgroup.procs")).ok();
+    let path = Text::path(format_args!("{}", folder.display()));
     Some(MemoryGroup {
-        id: std::fs::metadata(folder).ok()?.ino(),
+        id: FileStat::at(libc::AT_FDCWD, path.as_c_str()).ok()?.inode,
         limit,
         peak: limited.and_then(peak),
         own_peak: peak(folder),
-        kills,
-        alone: local && processes.is_some_and(|text| text.lines().count() == 1),
+        // Older kernels count those of the groups below with it, so that it is not known whose they were.
+        kills: own_kills.or_else(|| kills("memory.events")),
+        alone: own_kills.is_some() && processes == 1,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     const MOUNTS: &str = "\
 31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
@@ -127,29 +129,44 @@ mod tests {
 ";
     const GROUPS: &str = "4:memory:/user/app\n2:cpuacct,cpu:/\n0::/user.slice/app.scope\n";
 
+    /// The mount point and the folder by the texts of a process' two files.
+    fn located(controller: Option<&str>, groups: &str, mounts: &str) -> Option<[PathBuf; 2]> {
+        let process = tempfile::tempdir().unwrap();
+        std::fs::write(process.path().join("cgroup"), groups).unwrap();
+        std::fs::write(process.path().join("mountinfo"), mounts).unwrap();
+        let (top, folder) = locate(controller, process.path().to_str()?)?;
+        Some([top, folder].map(|path| PathBuf::from(path.as_str())))
+    }
+
     #[test]
     fn a_group_is_found_in_either_version() {
-        let found = locate(Some("memory"), GROUPS, MOUNTS).unwrap();
-        assert_eq!(found.0, Path::new("/sys/fs/cgroup/memory"));
-        assert_eq!(found.1, Path::new("/sys/fs/cgroup/memory/user/app"));
-        let found = locate(None, GROUPS, MOUNTS).unwrap();
-        assert_eq!(
-            found.1,
-            Path::new("/sys/fs/cgroup/unified/user.slice/app.scope")
+        let found = located(Some("memory"), GROUPS, MOUNTS).unwrap();
+        assert_eq!(found[0], Path::new("/sys/fs/cgroup/memory"));
+        assert_eq!(found[1], Path::new("/sys/fs/cgroup/memory/user/app"));
+        let unified = Path::new("/sys/fs/cgroup/unified/user.slice/app.scope");
+        assert_eq!(located(None, GROUPS, MOUNTS).unwrap()[1], unified);
+        assert_eq!(located(Some("memory"), "0::/\n", MOUNTS), None);
+        assert_eq!(located(None, "0::/\n", ""), None);
+        // Behind more mounts than one read gives; one has a longer line.
+        let other = "31 23 0:28 / /run/at rw - tmpfs tmpfs rw,mode=755\n";
+        let long = format!(
+            "{} - overlay over rw,{}",
+            &other[..28],
+            "lower:".repeat(2000)
         );
-        assert_eq!(locate(Some("memory"), "0::/\n", MOUNTS), None);
-        assert_eq!(locate(None, "0::/\n", ""), None);
+        let many = other.repeat(500) + &long + "\n" + MOUNTS.trim_end();
+        assert_eq!(located(None, GROUPS, &many).unwrap()[1], unified);
     }
 
     #[test]
     fn of_a_container_the_root_that_it_sees_is_its_group() {
         let mounts = "35 31 0:32 /docker/f00 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
-        let found = locate(Some("memory"), "4:memory:/docker/f00\n", mounts).unwrap();
-        assert_eq!(found.1, Path::new("/sys/fs/cgroup/memory"));
-        let found = locate(Some("memory"), "4:memory:/docker/f00/in\n", mounts).unwrap();
-        assert_eq!(found.1, Path::new("/sys/fs/cgroup/memory/in"));
-        let found = locate(Some("memory"), "4:memory:/elsewhere\n", mounts).unwrap();
-        assert_eq!(found.1, Path::new("/sys/fs/cgroup/memory"));
+        let found = located(Some("memory"), "4:memory:/docker/f00\n", mounts).unwrap();
+        assert_eq!(found[1], Path::new("/sys/fs/cgroup/memory"));
+        let found = located(Some("memory"), "4:memory:/docker/f00/in\n", mounts).unwrap();
+        assert_eq!(found[1], Path::new("/sys/fs/cgroup/memory/in"));
+        let found = located(Some("memory"), "4:memory:/elsewhere\n", mounts).unwrap();
+        assert_eq!(found[1], Path::new("/sys/fs/cgroup/memory"));
     }
 
     /// Files as version 2 has them.

@@ -1,6 +1,6 @@
 //! Reads one thread's state, CPU times and system call from the kernel, without stopping the thread.
 
-use super::proc_files::{hexadecimal, number, read_open, read_task};
+use super::proc_files::{hexadecimal, number, read_open, read_task, task_path};
 use super::threads::{Thread, state_in};
 use crate::platform::clock;
 use crate::platform::descriptors;
@@ -24,8 +24,7 @@ impl ThreadGauge {
     /// leaves its readings unknown.
     pub fn open(tid: i32) -> ThreadGauge {
         let open = |file: &str| {
-            let path = format!("/proc/self/task/{tid}/{file}");
-            let fd = descriptors::open_owned(path.as_ref(), libc::O_RDONLY);
+            let fd = descriptors::open_owned(task_path(tid, file).as_c_str(), libc::O_RDONLY);
             (fd.ok().and_then(|fd| VerifiedFd::new(fd).ok())).unwrap_or(VerifiedFd::unowned())
         };
         ThreadGauge {

@@ -2,13 +2,12 @@
 //!
 //! Signal-safe, but for `main_stack`.
 
-use std::ffi::CStr;
 use std::ops::Range;
 
 use super::proc_files::MEMORY;
 use super::system_call::{SET_BYTES, system_call};
 use super::threads::Thread;
-use crate::platform::descriptors;
+use crate::platform::descriptors::find_line;
 pub use crate::platform::mapping::{FileMap, Reserved};
 
 /// Copies from an address of this process, as far as it can be read. Returns how many bytes were copied, from the
@@ -73,16 +72,17 @@ pub unsafe fn read_raw(address: u64, into: *mut u8, length: usize) -> usize {
 }
 
 /// Returns the range from the lowest address that the main thread's stack may reach to its end: nothing else is ever
-/// mapped between. Allocates; not for handlers.
+/// mapped between. Not for handlers.
 ///
 /// Source: proc(5), `[stack]` in `/proc/PID/maps`; the kernel keeps at least 128 MiB or the stack's
 /// limit free below it (`mmap_base` in arch/x86/mm/mmap.c and mm/util.c).
 pub fn main_stack() -> Option<Range<u64>> {
     let end = MAPS.iter().find_map(|path| {
-        let maps = descriptors::read_text(path.to_str().ok()?).ok()?;
-        let line = maps.lines().find(|line| line.ends_with("[stack]"))?;
-        let (_, end) = line.split(' ').next()?.split_once('-')?;
-        u64::from_str_radix(end, 16).ok()
+        find_line(format_args!("{path}"), |line| {
+            let (_, end) = line.split(' ').next()?.split_once('-')?;
+            let is_it = line.ends_with("[stack]");
+            is_it.then(|| u64::from_str_radix(end, 16).ok()).flatten()
+        })
     })?;
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -96,7 +96,7 @@ pub fn main_stack() -> Option<Range<u64>> {
 
 /// Lists of this process' mappings. The first list is empty once the first thread has ended.
 /// (The second one comes after it since emulators of user space know the first name alone.)
-const MAPS: [&CStr; 2] = [c"/proc/self/maps", c"/proc/thread-self/maps"];
+const MAPS: [&str; 2] = ["/proc/self/maps", "/proc/thread-self/maps"];
 
 #[cfg(test)]
 mod tests {

@@ -1,78 +1,91 @@
-//! Power and heat, from sysfs.
+//! Power and heat, from sysfs. Rust allocates nothing here; libc does for a folder's list.
 
-use std::path::{Path, PathBuf};
+use std::fmt;
 
-use crate::platform::descriptors;
+use crate::platform::descriptors::{self, find_line};
 use crate::platform::surface::{Power, THERMAL};
+use crate::platform::text::FixedText;
 
 /// Source: Documentation/ABI/testing/sysfs-class-power, sysfs-class-thermal and
 /// sysfs-platform_profile.
 pub fn read() -> Power {
-    read_from(Path::new("/sys"))
+    read_from("/sys")
 }
 
-fn read_from(sys: &Path) -> Power {
-    let profile = text(&sys.join("firmware/acpi/platform_profile"));
+fn read_from(sys: &str) -> Power {
+    let profile = text(format_args!("{sys}/firmware/acpi/platform_profile"));
     Power {
-        battery: battery(&sys.join("class/power_supply")),
-        thermal: heat(&sys.join("class/thermal")),
-        low_power: profile.map(|profile| profile == "low-power" || profile == "quiet"),
+        battery: battery(&format_args!("{sys}/class/power_supply")),
+        thermal: heat(&format_args!("{sys}/class/thermal")),
+        low_power: profile.map(|profile| ["low-power", "quiet"].contains(&profile.as_str())),
     }
 }
 
 /// The mean charge of all batteries.
-fn battery(folder: &Path) -> Option<f64> {
-    let levels = entries(folder, "")
-        .filter(|supply| text(&supply.join("type")).as_deref() == Some("Battery"))
+fn battery(folder: &fmt::Arguments<'_>) -> Option<f64> {
+    let (mut count, mut sum) = (0.0, 0.0);
+    for_each(folder, |supply| {
+        let is = |file: &str, what: &str| {
+            text(format_args!("{folder}/{supply}/{file}")).is_some_and(|text| text.as_str() == what)
+        };
         // Batteries of a mouse or a pen don't count.
-        .filter(|supply| text(&supply.join("scope")).as_deref() != Some("Device"))
-        // Whole percents: <https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-class-power>.
-        .filter_map(|supply| text(&supply.join("capacity"))?.parse::<u8>().ok())
-        .map(|level| f64::from(level.min(100)));
-    let (count, sum) = levels.fold((0.0, 0.0), |(count, sum), level| (count + 1.0, sum + level));
+        if is("type", "Battery") && !is("scope", "Device") {
+            // Whole percents: <https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-class-power>.
+            let level = text(format_args!("{folder}/{supply}/capacity"))?;
+            sum += f64::from(level.as_str().parse::<u8>().ok()?.min(100));
+            count += 1.0;
+        }
+        Some(())
+    });
     (count > 0.0).then(|| sum / count / 100.0)
 }
 
 /// Rates the hottest zone by its own trip points: above `passive` fair, above `hot` serious,
 /// above `critical` critical.
-fn heat(folder: &Path) -> Option<&'static str> {
-    let zones = entries(folder, "thermal_zone").filter_map(|zone| {
-        let now: i64 = text(&zone.join("temp"))?.parse().ok()?;
+fn heat(folder: &fmt::Arguments<'_>) -> Option<&'static str> {
+    let mut hottest = None;
+    for_each(folder, |zone| {
+        if !zone.starts_with("thermal_zone") {
+            return None;
+        }
+        let number = |file: fmt::Arguments<'_>| -> Option<i64> {
+            let text = text(format_args!("{folder}/{zone}/{file}"))?;
+            text.as_str().parse().ok()
+        };
+        let now = number(format_args!("temp"))?;
         let trips = (0..16).map_while(|trip| {
-            let kind = text(&zone.join(format!("trip_point_{trip}_type")))?;
-            let at: i64 = text(&zone.join(format!("trip_point_{trip}_temp")))?
-                .parse()
-                .ok()?;
-            Some((kind, at))
+            let kind = text(format_args!("{folder}/{zone}/trip_point_{trip}_type"))?;
+            Some((kind, number(format_args!("trip_point_{trip}_temp"))?))
         });
-        let level = trips
+        let levels = trips
             .filter(|(_, at)| *at > 0 && now >= *at)
-            .map(|(kind, _)| match &*kind {
+            .map(|(kind, _)| match kind.as_str() {
                 "passive" => 1,
                 "hot" => 2,
                 "critical" => 3,
                 _ => 0,
             });
-        Some(level.max().unwrap_or(0))
+        hottest = hottest.max(Some(levels.max().unwrap_or(0)));
+        Some(())
     });
-    zones
-        .max()
-        .and_then(|level: usize| THERMAL.get(level).copied())
+    THERMAL.get(hottest?).copied()
 }
 
-fn entries(folder: &Path, begin: &'static str) -> impl Iterator<Item = PathBuf> {
-    let mut found = Vec::new();
-    // One that is not there has none.
-    let _ = descriptors::list(folder, |name, _| {
-        if name.as_encoded_bytes().starts_with(begin.as_bytes()) {
-            found.push(folder.join(name));
-        }
-    });
-    found.into_iter()
+/// Calls `each` with the names in a folder; one that is not there has none.
+fn for_each(folder: &fmt::Arguments<'_>, mut each: impl FnMut(&str) -> Option<()>) {
+    let path = FixedText::<256>::path(*folder);
+    let _ = descriptors::open_owned(path.as_c_str(), libc::O_RDONLY | libc::O_DIRECTORY).and_then(
+        |folder| {
+            descriptors::list(folder, usize::MAX, |name, _| {
+                name.to_str().and_then(&mut each);
+            })
+        },
+    );
 }
 
-fn text(path: &Path) -> Option<String> {
-    Some(descriptors::read_text(path).ok()?.trim().to_owned())
+/// The first line of a file.
+fn text(path: fmt::Arguments<'_>) -> Option<FixedText<32>> {
+    find_line(path, |line| Some(FixedText::of(line.trim().as_bytes())))
 }
 
 #[cfg(test)]
@@ -88,7 +101,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        assert_eq!(read_from(&sys), Power::default());
+        assert_eq!(read_from(sys.to_str().unwrap()), Power::default());
         write("class/power_supply/AC/type", "Mains\n");
         write("class/power_supply/BAT0/type", "Battery\n");
         write("class/power_supply/BAT0/capacity", "40\n");
@@ -117,7 +130,7 @@ mod tests {
             thermal: Some("serious"),
             low_power: Some(true),
         };
-        assert_eq!(read_from(&sys), power);
+        assert_eq!(read_from(sys.to_str().unwrap()), power);
         fs::remove_dir_all(&sys).unwrap();
     }
 }

@@ -4,14 +4,13 @@
 //! Signal-safe, but for what is opened at install.
 
 use std::ffi::CStr;
-use std::fmt::{self, Write as _};
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::platform::descriptors;
+use crate::platform::process_id;
 use crate::platform::text::FixedText;
 use crate::platform::verified_fd::VerifiedFd;
-use crate::platform::{Thread, process_id};
 
 /// The threads of this process.
 pub(super) static TASKS: ProcFile = ProcFile::new(c"/proc/self/task", libc::O_DIRECTORY);
@@ -49,13 +48,9 @@ impl ProcFile {
         if self.get().is_some() {
             return;
         }
-        let fd = descriptors::open(self.path, self.flags | libc::O_RDONLY);
-        if fd >= 0 {
-            // SAFETY: just opened, and it has no other owner.
-            let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-            if self.kept.replace(fd).is_ok() {
-                self.process.store(process_id(), Ordering::Release);
-            }
+        let opened = descriptors::open_owned(self.path, self.flags | libc::O_RDONLY);
+        if opened.is_ok_and(|fd| self.kept.replace(fd).is_ok()) {
+            self.process.store(process_id(), Ordering::Release);
         }
     }
 
@@ -71,31 +66,9 @@ impl ProcFile {
     }
 }
 
-/// A path under `/proc/self/task`, built without allocating, with its end.
-pub(super) struct Path(FixedText<64>);
-
-impl Path {
-    pub(super) fn task(tid: i32, file: &str) -> Path {
-        Path::of(format_args!("{tid}/{file}"))
-    }
-
-    /// The link of a descriptor's file in `/proc`, as the calling thread sees it.
-    pub(super) fn descriptor(file: i32) -> Path {
-        Path::of(format_args!("{}/fd/{file}", Thread::current().tid()))
-    }
-
-    #[inline(never)]
-    fn of(rest: fmt::Arguments<'_>) -> Path {
-        let mut path = FixedText::EMPTY;
-        // One that is cut has no end: it is no path then.
-        let _ = write!(path, "/proc/self/task/{rest}\0");
-        Path(path)
-    }
-
-    #[inline(never)]
-    pub(super) fn as_c_str(&self) -> &CStr {
-        CStr::from_bytes_until_nul(self.0.as_str().as_bytes()).unwrap_or_default()
-    }
+/// The path of a file of a thread's own.
+pub(super) fn task_path(tid: i32, file: &str) -> FixedText<64> {
+    FixedText::path(format_args!("/proc/self/task/{tid}/{file}"))
 }
 
 /// Reads the beginning of a file; nothing where it cannot be read.
@@ -116,7 +89,7 @@ pub(super) fn read_file<'b>(path: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
 
 /// Reads the beginning of a thread's own file.
 pub(super) fn read_task<'b>(tid: i32, file: &str, buffer: &'b mut [u8]) -> &'b [u8] {
-    read_file(Path::task(tid, file).as_c_str(), buffer)
+    read_file(task_path(tid, file).as_c_str(), buffer)
 }
 
 /// Reads an open file from its start; nothing of what is no descriptor.

@@ -2,7 +2,7 @@
 
 pub use super::cgroup::memory_group;
 use super::proc_files::{ProcFile, number, read_file};
-use crate::platform::descriptors;
+use crate::platform::descriptors::find_line;
 pub use crate::platform::surface::{MemoryGroup, MemoryUse, System, major_faults, uptime};
 
 /// `/proc` files that are kept open, so that a process without descriptors left still reads them.
@@ -101,15 +101,16 @@ pub const OOM_KILLS_ARE_COUNTED: bool = true;
 /// Count of the processes of this machine that the kernel has killed because memory ran out, since it started.
 /// Not for handlers. Source: `oom_kill` in proc(5), `/proc/vmstat`.
 pub fn oom_kills() -> Option<u64> {
-    let text = descriptors::read_text("/proc/vmstat").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
-    line?.trim().parse().ok()
+    find_line(format_args!("/proc/vmstat"), |line| {
+        line.strip_prefix("oom_kill ")?.trim().parse().ok()
+    })
 }
 
 /// Identifies this start of the machine. Source: random(4), `boot_id`.
 pub fn boot_id() -> Option<u128> {
-    let text = descriptors::read_text("/proc/sys/kernel/random/boot_id").ok()?;
-    u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
+    find_line(format_args!("/proc/sys/kernel/random/boot_id"), |line| {
+        u128::from_str_radix(&line.replace('-', ""), 16).ok()
+    })
 }
 
 /// Cores that are online. Not signal-safe: libc reads a file for it.
@@ -133,13 +134,10 @@ fn kibibytes(text: &[u8], key: &[u8]) -> Option<u64> {
 /// Queries the kernel. Allocates.
 pub fn describe() -> System {
     let first_line = |path: &str| {
-        let text = descriptors::read_text(path).ok()?;
-        let line = text
-            .lines()
-            .next()?
-            .trim_matches(['\0', ' ', '\t'])
-            .to_owned();
-        (!line.is_empty()).then_some(line)
+        let line = find_line(format_args!("{path}"), |line| {
+            Some(line.trim_matches(['\0', ' ', '\t']).to_owned())
+        });
+        line.filter(|line| !line.is_empty())
     };
     System {
         name: "Linux",

@@ -5,8 +5,9 @@
 //! takes the descriptor of a file. A mutex of the C library names its owner. Any other sleep may be how an app waits for its next
 //! event.
 
-use super::proc_files::Path;
+use crate::platform::Thread;
 use crate::platform::surface::{Blocked, Holder, Waits};
+use crate::platform::text::FixedText;
 
 /// Classifies the wait of a thread with this state and this `/proc/PID/syscall`. Signal-safe.
 pub(super) fn of(state: Option<u8>, syscall: &[u8]) -> Waits {
@@ -96,10 +97,12 @@ fn is_on_disk(fd: i32) -> bool {
         )
     } == 0;
     let mut target = [0u8; 16];
+    let tid = Thread::current().tid();
+    let link = FixedText::<64>::path(format_args!("/proc/self/task/{tid}/fd/{fd}"));
     // SAFETY: a C string, and room of the length given.
     let length = unsafe {
         libc::readlink(
-            Path::descriptor(fd).as_c_str().as_ptr(),
+            link.as_c_str().as_ptr(),
             target.as_mut_ptr().cast(),
             target.len(),
         )
