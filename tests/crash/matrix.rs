@@ -228,7 +228,10 @@ fn frame_size() -> usize {
     SIZE.load(Ordering::Relaxed)
 }
 
-/// Maps memory behind a page that nobody may touch.
+const FAR: usize = 1 << 36;
+
+/// Maps memory behind a page that nobody may touch, far from where the kernel places what others map: no thread's next
+/// mapping takes the place of one that was unmapped.
 fn map(size: usize) -> *mut u8 {
     // SAFETY: a new mapping, whose first page is within it.
     unsafe {
@@ -236,7 +239,7 @@ fn map(size: usize) -> *mut u8 {
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
         );
-        let guard = libc::mmap(std::ptr::null_mut(), size + 4096, rights, flags, -1, 0);
+        let guard = libc::mmap(FAR as *mut _, size + 4096, rights, flags, -1, 0);
         libc::mprotect(guard, 4096, libc::PROT_NONE);
         guard.cast::<u8>().add(4096)
     }
