@@ -18,11 +18,6 @@ use super::{errno, set_errno};
 /// The lowest number that a descriptor of ours may have.
 const LOWEST: RawFd = 3;
 
-/// `open(2)` with `O_CLOEXEC`, above 2; -1 and `errno` where it fails. Signal-safe.
-pub fn open(path: &CStr, flags: i32) -> RawFd {
-    open_at(libc::AT_FDCWD, path, flags, 0)
-}
-
 /// `openat(2)` with `O_CLOEXEC`, above 2; -1 and `errno` where it fails. `mode` is that of a file
 /// that is made. Signal-safe.
 pub fn open_at(folder: RawFd, path: &CStr, flags: i32, mode: u16) -> RawFd {
@@ -92,19 +87,19 @@ impl Drop for OpenFile {
     }
 }
 
-/// Opens a file by its path, with the flags of `open(2)`. A file that is made is the user's own (mode 0600). Signal-safe.
-pub fn open_owned(path: &CStr, flags: i32) -> io::Result<OwnedFd> {
+/// Opens a file by its path, with the flags of `open(2)`. A file that is made is the user's own (mode 0600). The error is an
+/// `errno`. Signal-safe.
+pub fn open_owned(path: &CStr, flags: i32) -> Result<OwnedFd, i32> {
     open_in(libc::AT_FDCWD, path, flags)
 }
 
 /// As [`open_owned`], in a folder.
-pub fn open_in(folder: RawFd, path: &CStr, flags: i32) -> io::Result<OwnedFd> {
-    let fd = open_at(folder, path, flags, 0o600);
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
+pub fn open_in(folder: RawFd, path: &CStr, flags: i32) -> Result<OwnedFd, i32> {
+    match open_at(folder, path, flags, 0o600) {
+        // SAFETY: just opened, and it has no other owner.
+        fd @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(errno()),
     }
-    // SAFETY: just opened, and it has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Returns the first value that `of` has for a line of a text; a line of more than 8 KiB comes in parts. Allocates nothing.

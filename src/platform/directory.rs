@@ -25,9 +25,9 @@ impl Directory {
     /// Opens a folder that exists.
     pub fn open(path: &Path) -> io::Result<Directory> {
         let path = CString::new(path.as_os_str().as_bytes())?;
-        let fd = open_owned(&path, libc::O_RDONLY | libc::O_DIRECTORY)?;
+        let fd = open_owned(&path, libc::O_RDONLY | libc::O_DIRECTORY).and_then(VerifiedFd::new);
         Ok(Directory {
-            fd: VerifiedFd::new(fd).map_err(io::Error::from_raw_os_error)?,
+            fd: fd.map_err(io::Error::from_raw_os_error)?,
         })
     }
 
@@ -55,7 +55,7 @@ impl Directory {
         // Checked before, too: to open a device may have an effect.
         check_own(FileStat::at(folder, &name))?;
         let flags = flags | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-        let file = open_in(folder, &name, flags)?;
+        let file = open_in(folder, &name, flags).map_err(io::Error::from_raw_os_error)?;
         check_own(FileStat::of(file.as_raw_fd()))?;
         Ok(file.into())
     }
@@ -86,7 +86,8 @@ impl Directory {
         }
         let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-        let file = OpenFile::from(open_in(folder, &CString::new(name)?, flags)?);
+        let opened = open_in(folder, &CString::new(name)?, flags);
+        let file = OpenFile::from(opened.map_err(io::Error::from_raw_os_error)?);
         descriptors::try_lock(&file);
         (&*file)
             .write_all(bytes)
@@ -129,8 +130,12 @@ impl Directory {
     /// Calls `each` with the names of its regular files, in no order, except for names that are not UTF-8. Reads at
     /// most `most` entries.
     pub fn list(&self, most: usize, mut each: impl FnMut(&str)) -> io::Result<()> {
-        let folder = self.fd.get().map_err(io::Error::from_raw_os_error)?;
-        let fd = open_in(folder, c".", libc::O_RDONLY | libc::O_DIRECTORY)?;
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+        let opened = self
+            .fd
+            .get()
+            .and_then(|folder| open_in(folder, c".", flags));
+        let fd = opened.map_err(io::Error::from_raw_os_error)?;
         descriptors::list(fd, most, |name, is_file| {
             if let Ok(name) = std::str::from_utf8(name.as_bytes())
                 && is_file

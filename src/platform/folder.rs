@@ -172,8 +172,7 @@ impl Folder {
         }
         // SAFETY: a C string.
         unsafe { libc::mkdir(self.path.as_ptr(), 0o700) };
-        let new = descriptors::open_owned(&self.path, libc::O_RDONLY | libc::O_DIRECTORY)
-            .map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?;
+        let new = descriptors::open_owned(&self.path, libc::O_RDONLY | libc::O_DIRECTORY)?;
         // Another folder, or a link to one, may have been put in its place since the look.
         let named = FileStat::at(libc::AT_FDCWD, &self.path)?;
         let writers = FileStat::of(new.as_raw_fd())?.other_writers();

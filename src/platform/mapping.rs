@@ -14,8 +14,8 @@ pub struct FileMap(Mapping);
 impl FileMap {
     /// Maps the whole of a regular file. Not signal-safe.
     pub fn open(path: &CStr) -> Result<FileMap, SystemError> {
-        let file =
-            descriptors::open_owned(path, libc::O_RDONLY).map_err(|_| SystemError::last("open"))?;
+        let opened = descriptors::open_owned(path, libc::O_RDONLY);
+        let file = descriptors::OpenFile::from(opened.map_err(|_| SystemError::last("open"))?);
         let facts = FileStat::of(file.as_raw_fd()).map_err(|_| SystemError::last("fstat"))?;
         // The kernel maps no file without bytes.
         let length = if facts.is_file { facts.length } else { 0 };

@@ -74,13 +74,11 @@ fn heat(folder: &fmt::Arguments<'_>) -> Option<&'static str> {
 /// Calls `each` with the names in a folder; one that is not there has none.
 fn for_each(folder: &fmt::Arguments<'_>, mut each: impl FnMut(&str) -> Option<()>) {
     let path = FixedText::<256>::path(*folder);
-    let _ = descriptors::open_owned(path.as_c_str(), libc::O_RDONLY | libc::O_DIRECTORY).and_then(
-        |folder| {
-            descriptors::list(folder, usize::MAX, |name, _| {
-                name.to_str().and_then(&mut each);
-            })
-        },
-    );
+    if let Ok(folder) = descriptors::open_owned(path.as_c_str(), libc::O_DIRECTORY) {
+        let _ = descriptors::list(folder, usize::MAX, |name, _| {
+            name.to_str().and_then(&mut each);
+        });
+    }
 }
 
 /// The first line of a file.

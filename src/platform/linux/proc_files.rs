@@ -75,7 +75,7 @@ pub(super) fn task_path(tid: i32, file: &str) -> FixedText<64> {
 #[inline(never)]
 pub(super) fn read_file<'b>(path: &CStr, buffer: &'b mut [u8]) -> &'b [u8] {
     let errno = super::errno();
-    let file = descriptors::open(path, libc::O_RDONLY);
+    let file = descriptors::open_at(libc::AT_FDCWD, path, libc::O_RDONLY, 0);
     // read(2), not pread(2): an app's filter of system calls may know no other.
     // SAFETY: the buffer is ours and of the length given; a bad descriptor only fails.
     let got = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };

@@ -145,7 +145,8 @@ pub fn list(into: &mut [Thread]) -> usize {
     let errno = super::errno();
     /// True while a thread reads through the descriptor that is kept open. All threads share its file offset.
     static KEPT_IN_USE: AtomicBool = AtomicBool::new(false);
-    let opened = descriptors::open(c"/proc/self/task", libc::O_RDONLY | libc::O_DIRECTORY);
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+    let opened = descriptors::open_at(libc::AT_FDCWD, c"/proc/self/task", flags, 0);
     let mut folder = opened;
     if opened < 0
         && let Some(kept) = TASKS.get()

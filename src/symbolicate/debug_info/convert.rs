@@ -13,7 +13,7 @@ use super::checked_units;
 use super::direct::{Addr2Line, Direct};
 use super::dwarf::DwarfSections;
 use super::lines;
-use super::names::{self, KnownNames, unless_number};
+use super::names::{self, unless_number};
 use super::names_by_code::NamesByCode;
 use super::symbols::{Named, ObjectSymbols};
 use super::symcache::{TextBudget, Texts, with_entry};
@@ -157,7 +157,7 @@ impl SymCacheBuilder<'_> {
     fn name_by_code(&self, function: &mut Function<'_>, direct: &mut Direct, depth: usize) {
         if function.name.as_str().is_empty() {
             let address = function.address.wrapping_add(self.object.base);
-            let found = direct.lookup(address, &mut KnownNames::default());
+            let found = direct.lookup(address);
             let frames = found.map_or(Vec::new(), |found| found.frames);
             let frame = frames.into_iter().rev().nth(depth);
             if let Some(name) = frame.and_then(|frame| frame.mangled) {

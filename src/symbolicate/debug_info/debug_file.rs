@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use super::convert::{self, NoTable, convert};
 use super::direct::Direct;
 use super::dwarf::DwarfSections;
-use super::names::{self, KnownNames};
+use super::names;
 use super::symbols::{self, ObjectSymbols};
 use super::symcache::FullTable;
 use crate::symbolicate::files::bytes::SharedBytes;
@@ -71,8 +71,6 @@ struct DwarfState {
     began: bool,
     sections: Option<Arc<DwarfSections>>,
     direct: Option<Direct>,
-    /// Names of the frames that were found.
-    names: KnownNames,
     /// Count of answers that needed symbols.
     near: u32,
 }
@@ -149,11 +147,10 @@ impl DebugFile {
         let dwarf = dwarf.as_deref();
         let direct = dwarf.and_then(|dwarf| dwarf.direct.as_ref());
         let direct = direct.map_or(0, Direct::weight);
-        let names = dwarf.map_or(0, |dwarf| dwarf.names.weight());
         let unpacked = dwarf
             .and_then(|dwarf| dwarf.sections.as_ref())
             .map_or(0, |_| self.object.unpacked as usize);
-        FILE_WEIGHT + table + symbols + direct + names + unpacked
+        FILE_WEIGHT + table + symbols + direct + unpacked
     }
 
     /// Notes that nothing is asked for a while: what is mapped need not stay in memory.
@@ -228,7 +225,6 @@ impl DebugFile {
         self.full_table.set(table).ok()?;
         let mut dwarf = lock(&self.dwarf);
         dwarf.direct = None;
-        dwarf.names = KnownNames::default();
         dwarf.sections = None;
         Some(())
     }
@@ -243,16 +239,16 @@ impl DebugFile {
         &self,
         dwarf: &mut DwarfState,
         svma: u64,
-        work: impl FnOnce(&ObjectSymbols, &mut KnownNames) -> T,
+        work: impl FnOnce(&ObjectSymbols) -> T,
     ) -> T {
         dwarf.near += 1;
         if self.symbols.get().is_none()
             && dwarf.near <= MAX_SINGLE_ANSWERS
             && let Some(symbols) = symbols::read_near(&self.object, svma)
         {
-            return work(&symbols, &mut dwarf.names);
+            return work(&symbols);
         }
-        work(self.symbols(), &mut dwarf.names)
+        work(self.symbols())
     }
 
     /// The DWARF, once it is begun to be read.
@@ -285,7 +281,7 @@ impl DebugFile {
 
     fn answer(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {
         let direct = dwarf.direct.as_mut();
-        let found = direct.and_then(|direct| direct.lookup(svma, &mut dwarf.names));
+        let found = direct.and_then(|direct| direct.lookup(svma));
         // Code that the linker threw away lies at 0, or at the top.
         let is_code = |entry: u64| self.object.code_end(entry).is_some();
         let Some(mut found) = found.filter(|found| found.entry.is_none_or(is_code)) else {
@@ -293,7 +289,7 @@ impl DebugFile {
         };
         let mut entry = found.entry;
         let outermost = found.frames.last_mut()?;
-        self.with_symbols(dwarf, entry.unwrap_or(svma), |symbols, names| {
+        self.with_symbols(dwarf, entry.unwrap_or(svma), |symbols| {
             let name = match entry {
                 Some(entry) => names::in_full(symbols, entry, outermost.mangled.as_deref())?,
                 None => {
@@ -302,23 +298,23 @@ impl DebugFile {
                     names::of_symbol(symbols, &symbol)
                 }
             };
-            names::rename(outermost, names.named(&name));
+            names::rename(outermost, names::named(&name));
             Some(())
         });
         names::resolved(found.frames.into(), entry)
     }
 
     fn answer_by_symbol(&self, dwarf: &mut DwarfState, svma: u64) -> Option<Resolved> {
-        let name = |symbols: &ObjectSymbols, names: &mut KnownNames| {
+        let name = |symbols: &ObjectSymbols| {
             let symbol = symbols.at(svma)?;
             let frame = SourceFrame {
                 source: Source::Symbols,
-                ..names.named(&names::of_symbol(symbols, &symbol))
+                ..names::named(&names::of_symbol(symbols, &symbol))
             };
             Resolved::of([frame].into(), Some(symbol.entry))
         };
         let own = self.with_symbols(dwarf, svma, name);
-        own.or_else(|| name(self.packed_symbols()?, &mut dwarf.names))
+        own.or_else(|| name(self.packed_symbols()?))
     }
 
     /// The symbols that are packed in the file. No table of a whole file has them: they are for files without debug

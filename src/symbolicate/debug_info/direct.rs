@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use super::checked_units::{self, CheckedUnits};
 use super::dwarf::{DwarfSections, Slice, forever, text};
 use super::lines;
-use super::names::{self, KnownNames, unless_number};
+use super::names::{self, unless_number};
 use super::scopes::{Entry, ScopedNames};
 use super::split::Split;
 use super::units::Units;
@@ -169,13 +169,13 @@ impl Direct {
     }
 
     /// Looks up a link-time address in DWARF; `None` if nothing is known of it, or a unit is not sound.
-    pub(crate) fn lookup(&mut self, svma: u64, names: &mut KnownNames) -> Option<DwarfAnswer> {
+    pub(crate) fn lookup(&mut self, svma: u64) -> Option<DwarfAnswer> {
         // addr2line looks at the address after it, too.
         svma.checked_add(1)?;
-        let found = self.read_for(svma)?.lookup(svma, names)?;
+        let found = self.read_for(svma)?.lookup(svma)?;
         if self.folds.is_some() && self.is_doubtful(svma, &found) == Some(true) {
             self.take_folded_lines_out();
-            return self.read_for(svma)?.lookup(svma, names);
+            return self.read_for(svma)?.lookup(svma);
         }
         Some(found)
     }
@@ -234,26 +234,22 @@ impl Addr2Line {
         })
     }
 
-    fn lookup(&mut self, svma: u64, names: &mut KnownNames) -> Option<DwarfAnswer> {
-        let (mut found, outermost) = self.frames(svma, names)?;
+    fn lookup(&mut self, svma: u64) -> Option<DwarfAnswer> {
+        let (mut found, outermost) = self.frames(svma)?;
         if let Some(entry) = outermost {
             let begin = self.range_at(entry, svma)?;
             found.entry = Some(begin);
             if let Some(name) = self.merged(begin)
                 && let Some(frame) = found.frames.last_mut()
             {
-                names::rename(frame, names.named(&name));
+                names::rename(frame, names::named(&name));
             }
         }
         (!found.frames.is_empty()).then_some(found)
     }
 
     /// The frames at an address, and the entry of the outermost one.
-    fn frames(
-        &mut self,
-        svma: u64,
-        names: &mut KnownNames,
-    ) -> Option<(DwarfAnswer, Option<UnitOffset>)> {
+    fn frames(&mut self, svma: u64) -> Option<(DwarfAnswer, Option<UnitOffset>)> {
         let mut lookup = self.context.find_frames(svma);
         let mut frames = loop {
             match lookup {
@@ -284,10 +280,10 @@ impl Addr2Line {
             let full = entry.filter(|_| !is_mangled);
             let full = full.and_then(|entry| self.names.of(entry));
             let name = match &full {
-                Some(name) => Some(names.named(&name.full)),
+                Some(name) => Some(names::named(&name.full)),
                 None => {
                     let name = name.as_deref().and_then(unless_number);
-                    name.map(|name| names.named(name))
+                    name.map(names::named)
                 }
             };
             let location = frame.location.as_ref();

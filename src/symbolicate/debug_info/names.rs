@@ -1,6 +1,7 @@
 //! Rules on names, for both engines: which are incomplete, and which two mean one function. And a store of names, each made once.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use super::symbols::{Named, ObjectSymbols};
 use crate::symbolicate::frame::{Resolved, SourceFrame, bounded};
 use crate::symbolicate::memo::Memo;
 use crate::symbolicate::names::demangle::{Mangling, agree, demangle};
-use crate::symbolicate::names::{MERGED_PREFIX, Name, name_lambdas, without_clones};
+use crate::symbolicate::names::{MERGED_PREFIX, name, name_lambdas, without_clones};
 
 /// Returns true if a name shows that it is mangled.
 pub(crate) fn is_mangled(name: &str) -> bool {
@@ -20,38 +21,26 @@ pub(crate) fn both_forms(name: &str) -> (Cow<'_, str>, Cow<'_, str>) {
     (bounded(name), demangle(name))
 }
 
-/// A frame with a name as the file has it.
-pub(crate) fn named(name: &str) -> SourceFrame {
-    let (name, demangled) = both_forms(name);
-    SourceFrame::named(&name, &demangled)
-}
-
-/// Most names that are kept as frames have them, and bytes of memory of each.
+/// Most names that are remembered, about 256 bytes of memory each.
 const MAX_NAMES: usize = 1 << 15;
-const NAME_WEIGHT: usize = 256;
 
-/// Names as frames have them, each made once: in a batch every third is of a function that was named before.
-#[derive(Default)]
-pub(crate) struct KnownNames(Memo<Arc<str>, SourceFrame, MAX_NAMES>);
-
-impl KnownNames {
-    /// A frame with a name as the file has it: see [`named`].
-    pub(crate) fn named(&mut self, name: &str) -> SourceFrame {
-        if let Some(known) = self.0.get(name) {
-            return known.clone();
+/// A frame with a name as the file has it. Each is made once: in a batch every third is of a function that was named before.
+pub(crate) fn named(name: &str) -> SourceFrame {
+    thread_local! {
+        static KNOWN: RefCell<Memo<Arc<str>, SourceFrame, MAX_NAMES>> = Default::default();
+    }
+    KNOWN.with_borrow_mut(|known| {
+        if let Some(frame) = known.get(name) {
+            return frame.clone();
         }
-        let frame = named(name);
+        let (kept, demangled) = both_forms(name);
+        let frame = SourceFrame::named(&kept, &demangled);
         // One that had to be cut is another one.
         if let Some(mangled) = frame.mangled.clone().filter(|mangled| **mangled == *name) {
-            self.0.insert(mangled, frame.clone());
+            known.insert(mangled, frame.clone());
         }
         frame
-    }
-
-    /// Bytes of memory that they take, roughly.
-    pub(crate) fn weight(&self) -> usize {
-        self.0.len() * NAME_WEIGHT
-    }
+    })
 }
 
 /// A name or path that says something; `None` for one in whose place a bitcode build put a number.
@@ -66,8 +55,7 @@ pub(crate) const MAX_MERGED: usize = 64;
 /// Returns the name of code that linkers or compilers made of several equal functions, as in `merged app::draw, app::load`, from
 /// their names; `None` if all are one function's.
 pub(crate) fn merged<'n>(names: impl Iterator<Item = &'n str>) -> Option<String> {
-    let plain = names.map(|name| Name::parse(name, Some(&(*demangle(name)).into())).plain);
-    let plain: BTreeSet<Arc<str>> = plain.collect();
+    let plain: BTreeSet<Arc<str>> = names.map(|of| name(&named(of)).plain.clone()).collect();
     let names: Vec<&str> = plain.iter().map(|name| &**name).collect();
     (names.len() > 1).then(|| format!("{MERGED_PREFIX}{}", names.join(", ")))
 }
@@ -81,7 +69,11 @@ fn merged_symbols<'s>(symbols: impl Iterator<Item = &'s str>) -> Option<String> 
         return None;
     }
     let without_versions = mangled.iter().filter_map(|symbol| symbol.split('@').next());
-    merged(without_versions.filter(|symbol| *demangle(symbol) != **symbol))
+    let has_source_form = |symbol: &&str| {
+        let frame = named(symbol);
+        frame.function != frame.mangled
+    };
+    merged(without_versions.filter(has_source_form))
 }
 
 /// Gives a frame the name of another one, and leaves its file and line.
@@ -151,12 +143,11 @@ mod tests {
 
     #[test]
     fn a_known_name_is_what_a_new_one_is() {
-        let mut names = KnownNames::default();
         let cut = |end: &str| "x".repeat(5000) + end;
         let all = ["main".into(), "_Z3payi".into(), cut("y"), cut("z")];
         for name in all.iter().chain(&all) {
-            assert_eq!(names.named(name), named(name), "{name}");
+            let (kept, demangled) = both_forms(name);
+            assert_eq!(named(name), SourceFrame::named(&kept, &demangled), "{name}");
         }
-        assert_eq!(names.0.len(), 2, "those that are cut are not known by that");
     }
 }
