@@ -143,7 +143,7 @@ fn lines_until(path: std::fmt::Arguments<'_>, is_last: &mut dyn FnMut(&str) -> b
 pub(super) fn list(
     folder: OwnedFd,
     most: usize,
-    mut each: impl FnMut(&OsStr, bool),
+    each: &mut dyn FnMut(&OsStr, bool),
 ) -> io::Result<()> {
     let mut left = most;
     let fd = folder.as_raw_fd();
@@ -260,13 +260,13 @@ mod tests {
             let path = CString::new(path.as_os_str().as_bytes()).unwrap();
             open_owned(&path, libc::O_RDONLY).unwrap()
         };
-        list(open(folder.path()), usize::MAX, |name, is_file| {
+        list(open(folder.path()), usize::MAX, &mut |name, is_file| {
             assert!(found.insert((name.into(), is_file)));
         })
         .unwrap();
         assert_eq!(found, expected);
         let file = open(&folder.path().join("file-0"));
-        assert!(list(file, usize::MAX, |_, _| ()).is_err());
+        assert!(list(file, usize::MAX, &mut |_, _| ()).is_err());
         for (name, expected) in [(c"file-0", true), (c"folder", false), (c"link", false)] {
             let folder = open(folder.path());
             let facts = FileStat::at(folder.as_raw_fd(), name).unwrap();

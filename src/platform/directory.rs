@@ -136,7 +136,7 @@ impl Directory {
             .get()
             .and_then(|folder| open_in(folder, c".", flags));
         let fd = opened.map_err(io::Error::from_raw_os_error)?;
-        descriptors::list(fd, most, |name, is_file| {
+        descriptors::list(fd, most, &mut |name, is_file| {
             if let Ok(name) = std::str::from_utf8(name.as_bytes())
                 && is_file
             {

@@ -73,9 +73,9 @@ fn heat(folder: &fmt::Arguments<'_>) -> Option<&'static str> {
 
 /// Calls `each` with the names in a folder; one that is not there has none.
 fn for_each(folder: &fmt::Arguments<'_>, mut each: impl FnMut(&str) -> Option<()>) {
-    let path = FixedText::<256>::path(*folder);
+    let path = FixedText::<1024>::path(*folder);
     if let Ok(folder) = descriptors::open_owned(path.as_c_str(), libc::O_DIRECTORY) {
-        let _ = descriptors::list(folder, usize::MAX, |name, _| {
+        let _ = descriptors::list(folder, usize::MAX, &mut |name, _| {
             name.to_str().and_then(&mut each);
         });
     }
