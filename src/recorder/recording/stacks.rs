@@ -12,6 +12,9 @@ use crate::report::{
 };
 use crate::trigger::sampling::{FoldedSample, Samples};
 
+/// The names of the functions that frames lie in.
+type FrameNames = Vec<Option<String>>;
+
 impl Recording {
     /// Writes a captured thread, and behind it the images that its frames are the first to need.
     /// Signal-safe without names.
@@ -94,11 +97,9 @@ impl Recording {
     }
 
     /// The names of the functions that these frames lie in, if they are wanted.
-    fn names_of(
-        &mut self,
-        frames: &[RawFrame],
-        images: &ImagesGuard,
-    ) -> Option<Vec<Option<String>>> {
+    // `scripts/signal-safe` knows it by its name.
+    #[inline(never)]
+    fn names_of(&mut self, frames: &[RawFrame], images: &ImagesGuard) -> Option<FrameNames> {
         let all = self.names.as_mut()?;
         let name = |frame| all.of(frame, images).map(|(name, _)| name.to_owned());
         Some(frames.iter().map(name).collect())

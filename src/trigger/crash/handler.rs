@@ -70,6 +70,8 @@ enum Next {
 }
 
 /// The handler. Signal-safe: everything here and below it.
+// `scripts/signal-safe` knows it by its name.
+#[inline(never)]
 pub(super) fn handle(
     signal: i32,
     info: *mut libc::siginfo_t,
@@ -89,12 +91,11 @@ pub(super) fn handle(
         // SAFETY: as above.
         return unsafe { come_with_siginfo(signal, frame) };
     }
-    let marker = 0u8;
     let arrived = DeliveredSignal {
         signal,
         info,
         frame,
-        here: scarce.map_or(&raw const marker as usize, ScarceStack::sp),
+        here: scarce.map_or(&raw const signal as usize, ScarceStack::sp),
         scarce,
     };
     let ours = installed();
