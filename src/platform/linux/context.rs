@@ -155,7 +155,7 @@ pub fn prepare() {
     }
 }
 
-/// The calling thread's thread pointer: where its control block lies.
+/// The calling thread's thread pointer: where its control block lies. It faults on a thread that has none.
 ///
 /// Source: ELF Handling For Thread-Local Storage, 3.4.2 (x86-64: `%fs:0` holds its own address);
 /// on arm64 it is `tpidr_el0`.
@@ -165,25 +165,24 @@ pub fn thread_pointer() -> u64 {
     // SAFETY: reads the calling thread's own thread pointer and changes nothing.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        if MAY_READ_BASE.load(Ordering::Relaxed) {
-            std::arch::asm!(
-                "rdfsbase {}",
-                out(reg) pointer,
-                options(nostack, preserves_flags, nomem)
-            );
-        } else {
-            std::arch::asm!(
-                "mov {}, fs:0",
-                out(reg) pointer,
-                options(nostack, preserves_flags, readonly)
-            );
-        }
+        std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly));
         #[cfg(target_arch = "aarch64")]
-        std::arch::asm!(
-            "mrs {}, tpidr_el0",
-            out(reg) pointer,
-            options(nostack, preserves_flags, nomem)
-        );
+        std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, preserves_flags, nomem));
     }
     pointer
+}
+
+/// As [`thread_pointer`], and 0 on a thread without one, where the processor tells. It may take ten times as long.
+#[inline]
+pub fn thread_pointer_or_zero() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if MAY_READ_BASE.load(Ordering::Relaxed) {
+        let pointer: u64;
+        // SAFETY: reads the register and changes nothing.
+        unsafe {
+            std::arch::asm!("rdfsbase {}", out(reg) pointer, options(nostack, preserves_flags, nomem));
+        }
+        return pointer;
+    }
+    thread_pointer()
 }

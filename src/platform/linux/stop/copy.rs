@@ -110,7 +110,7 @@ fn copy_own(request: &mut CaptureRequest, at: usize, base: u64, start: u64) -> S
     if !request.known.contains(&base) {
         // A thread's control block lies at the top of its stack (glibc and musl alike), so that on
         // its own stack nothing beyond is wanted; on another one, what the kernel can read is.
-        let beyond = context::thread_pointer().wrapping_sub(base);
+        let beyond = context::thread_pointer_or_zero().wrapping_sub(base);
         let wanted = if beyond < OWN_STACK {
             beyond as usize
         } else {
