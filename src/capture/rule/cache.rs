@@ -143,17 +143,20 @@ impl RuleCache {
     /// The rule and image of an address that the frame of another rule returns to. Signal-safe.
     #[inline(always)]
     pub(crate) fn caller(&mut self, callee: KnownRule, address: u64) -> Option<KnownRule> {
-        let slot = self.side_of(callee.slot).caller.into();
-        self.known(slot, address)
-            .or_else(|| self.other_caller(callee.slot, address))
+        self.known(self.side_of(callee.slot).caller.into(), address)
+            .or_else(|| {
+                let slot = self.other_caller(callee.slot, address)?;
+                self.known(slot, address)
+            })
     }
 
+    /// The slot of another caller than the last one. A rule is returned in memory, by two stores that one load then waits for:
+    /// half of the time that a frame takes.
     #[inline(never)]
-    fn other_caller(&mut self, callee: u32, address: u64) -> Option<KnownRule> {
-        let known = self.get(address)?;
-        let side = self.sides.get_mut(callee as usize % SLOTS)?;
-        side.caller = known.slot as u16;
-        Some(known)
+    fn other_caller(&mut self, callee: u32, address: u64) -> Option<u32> {
+        let slot = self.get(address)?.slot;
+        self.sides.get_mut(callee as usize % SLOTS)?.caller = slot as u16;
+        Some(slot)
     }
 
     /// The rule and image of an address. Signal-safe.

@@ -30,8 +30,7 @@ impl<M: Memory> Walk<'_, M> {
             let saved = self.memory.read(slot(words)).ok()?;
             self.state.fp = Some(saved).filter(|fp| fp & EXTENDED_BIT == 0)?;
         }
-        self.state.pc = pc;
-        self.state.sp = cfa;
+        (self.state.pc, self.state.sp) = (pc, cfa);
         self.here = here;
         // Above 0.
         self.short_budget = self.short_budget.wrapping_sub(1);
