@@ -183,7 +183,7 @@ impl Search {
     }
 
     /// The frames of the functions on the way to the one at `entry`, innermost first, by its last jump. One that jumps into its
-    /// own cold part is left out: that is no call.
+    /// own cold part is omitted: that is no call.
     fn frames(&self, files: &ImageFiles, entry: u64, (mut at, mut by): LastJump) -> TailCallers {
         let named = |f: &SourceFrame| Some(without_clones(f.function.as_deref()?).to_owned());
         let mut inner = named(files.lookup(entry)?.frames.last()?);
