@@ -150,8 +150,8 @@ impl RuleCache {
             })
     }
 
-    /// Returns the slot of another caller than the last one. A whole rule would come back in memory: one load would wait for its two
-    /// stores, which doubles the time that a frame takes.
+    /// Returns the slot of another caller than the last one. A whole rule would come back in memory: one load would wait for its
+    /// two stores, which doubles the time that a frame takes.
     #[inline(never)]
     fn other_caller(&mut self, callee: u32, address: u64) -> Option<u32> {
         let slot = self.get(address)?.slot;
