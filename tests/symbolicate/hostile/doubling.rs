@@ -20,6 +20,8 @@ const GROWTH: f64 = 2.5;
 /// Memory and time that grow by less than this are noise: KiB, milliseconds of CPU.
 const FEW_KIB: i64 = 4 << 10;
 const FEW_MS: i64 = 250;
+/// Runs of each size. Another program on the same core may double the CPU time of one.
+const TRIES: usize = 8;
 /// Memory of the command without an input, and for each byte of one (SECURITY.md).
 const LEAST_KIB: i64 = 48 << 10;
 const PER_BYTE: i64 = 100;
@@ -37,38 +39,38 @@ const NO_TABLE: &str = "--no-cache --debug a.so --address -";
 const GENERATORS: &[Generator] = &[
     (
         "images",
-        5_000,
+        2_500,
         |to, n| write(to, &crash(n, vec![thread(1, 0)])),
         REPORT,
     ),
     (
         "threads",
-        5_000,
+        2_000,
         |to, n| write(to, &crash(1, vec![thread(4, 0); n])),
         TEXT,
     ),
     (
         "frames",
-        8_000,
+        3_000,
         |to, n| write(to, &crash(1, vec![thread(n, 0)])),
         REPORT,
     ),
     (
         "callers",
-        120,
+        90,
         |to, n| write(to, &crash(20 * n, vec![thread(1, 200); n])),
         REPORT,
     ),
     (
         "chains",
-        4_000,
+        2_500,
         |to, n| write(to, &crash(1, vec![chains(n)])),
         REPORT,
     ),
-    ("samples", 5_000, |to, n| write(to, &samples(n)), REPORT),
+    ("samples", 1_500, |to, n| write(to, &samples(n)), REPORT),
     (
         "samples in groups",
-        5_000,
+        3_000,
         |to, n| write(to, &samples(n)),
         TOP,
     ),
@@ -86,9 +88,9 @@ const GENERATORS: &[Generator] = &[
         |to, n| write(to, &app(0, 0, n)),
         TOP,
     ),
-    ("jumps between functions", 1_000, jumps, NAMED),
-    ("names that are tails", 1_000, tails, TABLE),
-    ("names that are tails, no table", 1_000, tails, NO_TABLE),
+    ("jumps between functions", 400, jumps, NAMED),
+    ("names that are tails", 250, tails, TABLE),
+    ("names that are tails, no table", 250, tails, NO_TABLE),
     ("names that nest", 1_500, nest, TABLE),
     ("names that nest, no table", 1_500, nest, NO_TABLE),
     ("units", 4_000, units, TABLE),
@@ -104,13 +106,17 @@ const GENERATORS: &[Generator] = &[
 fn memory_and_time_at_most_double_with_the_input() {
     let mut wrong = Vec::new();
     for generator in GENERATORS {
-        // Another program may have had the processor's caches.
-        let is_right = |taken: &[Taken; 3]| taken.iter().all(Taken::is_little) && !grows(taken);
-        let mut tries = std::iter::repeat_with(|| measured(generator)).take(3);
-        let first = tries.next().unwrap();
-        println!("{}: {first:?}", generator.0);
-        if !is_right(&first) && !tries.any(|again| is_right(&again)) {
-            wrong.push(format!("{}: {first:?}", generator.0));
+        let mut taken = measured(generator);
+        for _ in 1..TRIES {
+            if is_right(&taken) {
+                break;
+            }
+            let again = measured(generator);
+            taken = [0, 1, 2].map(|at| taken[at].or(again[at]));
+        }
+        println!("{}: {taken:?}", generator.0);
+        if !is_right(&taken) {
+            wrong.push(format!("{}: {taken:?}", generator.0));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -123,6 +129,10 @@ fn measured(&(_, size, generate, line): &Generator) -> [Taken; 3] {
         generate(folder.path(), size * times);
         run(folder.path(), line)
     })
+}
+
+fn is_right(taken: &[Taken; 3]) -> bool {
+    taken.iter().all(Taken::is_little) && !grows(taken)
 }
 
 fn grows(taken: &[Taken; 3]) -> bool {
@@ -145,6 +155,15 @@ struct Taken {
 impl Taken {
     fn is_little(&self) -> bool {
         self.kib <= LEAST_KIB + PER_BYTE * self.input / 1024
+    }
+
+    /// What two runs say together: the peak of memory is looked for each millisecond, and may be missed.
+    fn or(self, again: Taken) -> Taken {
+        Taken {
+            kib: self.kib.max(again.kib),
+            ms: self.ms.min(again.ms),
+            ..self
+        }
     }
 }
 
