@@ -217,7 +217,7 @@ pub fn key_text(key: u128) -> String {
 }
 
 /// Version of the recipe by which keys are made. Keys of different recipes are never the same.
-pub const RECIPE: u32 = 7;
+pub const RECIPE: u32 = 8;
 
 /// The app's name as every recorder writes it: `com.example.My-Kiosk`, `My Kiosk` and `mykiosk` are one.
 fn app_word(name: &str) -> String {

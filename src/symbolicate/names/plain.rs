@@ -190,9 +190,9 @@ impl<'n> Stripping<'n> {
         inner
     }
 
-    /// Returns true where a part of the name begins.
+    /// Returns true where a part of the name begins, or the type that a reference is to.
     fn begins(&self) -> bool {
-        self.out.is_empty() || self.out.ends_with("::") || self.out.ends_with(' ')
+        self.out.is_empty() || self.out.ends_with("::") || self.out.ends_with([' ', '&'])
     }
 
     fn is_at_operator(&self) -> bool {

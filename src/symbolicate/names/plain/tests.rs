@@ -30,6 +30,12 @@ app::Shop::open
     <app::Shop as app::Till>::ring
     <app::Shop<T> as app::Till<U>>::ring
     app::x::<impl app::Till for app::Shop>::ring
+<&[app::Coin] as app::Till>::ring
+    <&[app::Coin] as app::Till>::ring
+    <&[app::Coin<T>] as app::Till<U>>::ring
+    app::x::<impl app::Till for &[app::Coin]>::ring
+<&(app::Coin, app::Note) as app::Till>::ring
+    <&(app::Coin<T>, app::Note) as app::Till>::ring
 app::run
     app[7f3a]::run
     app::run
