@@ -127,10 +127,11 @@ fn captures_beside_small_stack(body: extern "C" fn()) -> bool {
         std::thread::sleep(Duration::from_millis(50));
         let mut capturer = capturer();
         let images = ImageTable::enter();
-        let answers = (0..20).filter(|_| capturer.capture(thread, &images).is_ok());
-        let answers = answers.count();
+        // A busy machine may have no CPU for the thread in time.
+        let answers = (0..1000).filter(|_| capturer.capture(thread, &images).is_ok());
+        let answers = answers.take(12).count();
         IS_OVER.store(true, Ordering::Release);
-        assert!(answers > 10, "{answers}");
+        assert_eq!(answers, 12);
     });
     below.iter().all(|byte| *byte == FILLED)
 }

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
 use std::thread::{scope, sleep, spawn};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::stall::{
-    self, all_are_over, block_all_but_libdispatchs, only_monitor, own_tid, stacks,
+    self, DISTURBED, all_are_over, block_all_but_libdispatchs, deadline::starved, delay,
+    only_monitor, own_tid, stacks, undisturbed,
 };
-use wedjat::report::{Frame, Report, StallClass, StallOutcome, ThreadState};
+use wedjat::report::{Frame, Report, StallClass, StallOutcome, Thread, ThreadState};
 use wedjat::{Monitor, MonitorError, Stall, threads, watch_thread};
 
 pub const LONG: Duration = Duration::from_millis(700);
@@ -47,41 +48,46 @@ pub fn hangs() {
 #[test]
 fn a_thread_that_hangs_is_reported_by_its_name_with_the_main_thread_beside_it() {
     for stall in [None, Some(Stall::default())] {
-        let _only = only_monitor();
-        let (folder, monitor) = install(stall);
-        let tid = spawn(|| {
-            let watch = watch_thread("render", Stall::default()).unwrap();
-            let heart = watch.heartbeat();
-            heart.turn(|| ());
-            heart.turn(hangs);
-            own_tid() as u64
+        let play = || hung_beside_main(stall.clone());
+        undisturbed(DISTURBED, play, |(tid, took, reports)| {
+            assert_eq!(reports.len(), 1);
+            let event = reports[0].event.as_ref().unwrap();
+            let watched = event.watched.as_ref().unwrap();
+            assert_eq!((event.thread, watched.name.as_str()), (Some(tid), "render"));
+            assert_eq!((watched.number, watched.pool), (None, None));
+            assert_eq!(event.class, Some(StallClass::Blocked));
+            let first = &reports[0].threads[0];
+            assert_eq!((first.id, first.main), (tid, false));
+            let is_main = |thread: &Thread| thread.main && !thread.frames.is_empty();
+            assert!(reports[0].threads.iter().any(is_main));
+            let end = reports[0].stall_end.as_ref().unwrap();
+            assert!(end.duration.abs_diff(took) < SHORT, "{end:?}, not {took:?}");
+            assert!(!reports[0].samples.is_empty());
         });
-        let tid = tid.join().unwrap();
-        all_are_over(&monitor, 1);
-        all_have_left(&monitor);
-        let stats = monitor.stats();
-        assert_eq!((stats.stalls, stats.stalled, stats.turns), (1, false, 0));
-        assert_eq!((stats.stray_beats, stats.watched_threads), (0, 0));
-        drop(monitor);
-        let reports = reports(folder.path());
-        assert_eq!(reports.len(), 1);
-        let event = reports[0].event.as_ref().unwrap();
-        let watched = event.watched.as_ref().unwrap();
-        assert_eq!((event.thread, watched.name.as_str()), (Some(tid), "render"));
-        assert_eq!((watched.number, watched.pool), (None, None));
-        assert_eq!(event.class, Some(StallClass::Blocked));
-        let first = &reports[0].threads[0];
-        assert_eq!((first.id, first.main), (tid, false));
-        assert!(
-            reports[0]
-                .threads
-                .iter()
-                .any(|thread| thread.main && !thread.frames.is_empty())
-        );
-        let end = reports[0].stall_end.as_ref().unwrap();
-        assert!(end.duration.abs_diff(LONG) < SHORT, "{end:?}");
-        assert!(!reports[0].samples.is_empty());
     }
+}
+
+/// The id of a thread that hung, for how long, and the reports of it; nanoseconds for which the threads had no CPU.
+fn hung_beside_main(stall: Option<Stall>) -> ((u64, Duration, Vec<Report>), u64) {
+    let _only = only_monitor();
+    let (folder, monitor) = install(stall);
+    let hung = spawn(|| {
+        let watch = watch_thread("render", Stall::default()).unwrap();
+        let heart = watch.heartbeat();
+        heart.turn(|| ());
+        let begin = Instant::now();
+        heart.turn(hangs);
+        (own_tid() as u64, begin.elapsed(), delay(own_tid()))
+    });
+    let (tid, took, delayed) = hung.join().unwrap();
+    all_are_over(&monitor, 1);
+    all_have_left(&monitor);
+    let stats = monitor.stats();
+    assert_eq!((stats.stalls, stats.stalled, stats.turns), (1, false, 0));
+    assert_eq!((stats.stray_beats, stats.watched_threads), (0, 0));
+    let starved = starved() + delayed;
+    drop(monitor);
+    ((tid, took, reports(folder.path())), starved)
 }
 
 #[test]
