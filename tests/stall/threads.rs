@@ -48,7 +48,7 @@ pub fn hangs() {
 #[test]
 fn a_thread_that_hangs_is_reported_by_its_name_with_the_main_thread_beside_it() {
     for stall in [None, Some(Stall::default())] {
-        let play = || hung_beside_main(stall.clone());
+        let play = || hung_beside_main(stall);
         undisturbed(DISTURBED, play, |(tid, took, reports)| {
             assert_eq!(reports.len(), 1);
             let event = reports[0].event.as_ref().unwrap();
