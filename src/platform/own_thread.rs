@@ -3,15 +3,19 @@
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-use super::Thread;
 use super::os::{is_for_process, send_to_process};
 use super::signals::{FAULTS, change_mask};
+use super::{Semaphore, Thread, clock};
 
 /// Their ids, 0 for none: more than one monitor has, and one that is being dropped.
 static OWN: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
+
+/// For so long a thread that starts is waited for, nanoseconds.
+const START: u64 = 100_000_000;
 
 thread_local! {
     /// On a thread of ours: the mask of the one that started it.
@@ -33,7 +37,7 @@ pub fn with_mask_of_app<T>(callback: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Starts a thread of ours.
+/// Starts a thread of ours, and waits until it runs: its start takes memory, and the app may allow none once this returns.
 pub fn spawn(thread: Builder, work: Box<dyn FnOnce() + Send>) -> std::io::Result<JoinHandle<()>> {
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
@@ -44,13 +48,20 @@ pub fn spawn(thread: Builder, work: Box<dyn FnOnce() + Send>) -> std::io::Result
         libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
         before.assume_init()
     };
+    let runs = Arc::new(Semaphore::new());
+    let told = Arc::clone(&runs);
     let started = thread.spawn(move || {
         let place = begin(&before);
+        told.post();
+        drop(told);
         work();
         place.inspect(|place| place.store(0, Ordering::Relaxed));
     });
     // SAFETY: `before` is the mask that this thread had.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    if started.is_ok() {
+        runs.wait_until(clock::monotonic().saturating_add(START));
+    }
     started
 }
 
