@@ -11,7 +11,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::descriptors::{self, OpenFile, open_in, open_owned};
-use super::errno;
 use super::ownership::{self, FileStat, OtherWriters};
 use super::verified_fd::VerifiedFd;
 
@@ -26,9 +25,8 @@ impl Directory {
     pub fn open(path: &Path) -> io::Result<Directory> {
         let path = CString::new(path.as_os_str().as_bytes())?;
         let fd = open_owned(&path, libc::O_RDONLY | libc::O_DIRECTORY).and_then(VerifiedFd::new);
-        Ok(Directory {
-            fd: fd.map_err(io::Error::from_raw_os_error)?,
-        })
+        fd.map(|fd| Directory { fd })
+            .map_err(io::Error::from_raw_os_error)
     }
 
     /// Opens a folder. Creates it and its parents where they are missing, with mode 0700.
@@ -131,24 +129,15 @@ impl Directory {
     /// most `most` entries.
     pub fn list(&self, most: usize, mut each: impl FnMut(&str)) -> io::Result<()> {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-        let opened = self
-            .fd
-            .get()
-            .and_then(|folder| open_in(folder, c".", flags));
+        let opened = self.fd.get().and_then(|at| open_in(at, c".", flags));
         let fd = opened.map_err(io::Error::from_raw_os_error)?;
         descriptors::list(fd, most, &mut |name, is_file| {
-            if let Ok(name) = std::str::from_utf8(name.as_bytes())
-                && is_file
-            {
-                each(name);
-            }
+            let name = name.to_str().filter(|_| is_file);
+            name.into_iter().for_each(&mut each);
         })
     }
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::from_raw_os_error(errno())),
-    }
+    super::file::check(result).map_err(io::Error::from_raw_os_error)
 }

@@ -2,9 +2,9 @@
 //!
 //! Signal-safe throughout.
 
-use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
+use super::signals::{exchange_mask, set_of};
 use super::verified_fd::{KnownDescriptor, VerifiedFd};
 use super::{descriptors, errno, forked};
 
@@ -111,6 +111,7 @@ impl File {
         let Ok(fd) = self.fd.get() else {
             return false;
         };
+        let _quiet = NoSizeSignal::begin();
         #[cfg(target_os = "linux")]
         // SAFETY: a plain call on an open descriptor.
         let done = unsafe { libc::fallocate(fd, 0, 0, bytes.into()) } == 0;
@@ -146,9 +147,7 @@ impl File {
 
     /// Lets its lock go.
     pub fn unlock(&self) {
-        if let Ok(fd) = self.fd.get() {
-            descriptors::unlock(fd);
-        }
+        let _ = self.fd.get().map(descriptors::unlock);
     }
 
     /// Closes it, whoever owns it.
@@ -218,18 +217,9 @@ struct NoSizeSignal {
 
 impl NoSizeSignal {
     fn begin() -> NoSizeSignal {
-        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: the sets are filled in by the calls before they are read.
-        unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            libc::sigaddset(set.as_mut_ptr(), libc::SIGXFSZ);
-            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr());
-            NoSizeSignal {
-                set: set.assume_init(),
-                before: before.assume_init(),
-            }
-        }
+        let set = set_of([libc::SIGXFSZ]);
+        let before = exchange_mask(libc::SIG_BLOCK, &set);
+        NoSizeSignal { set, before }
     }
 }
 
@@ -250,16 +240,16 @@ impl Drop for NoSizeSignal {
             }
             #[cfg(target_vendor = "apple")]
             {
-                let mut pending = MaybeUninit::<libc::sigset_t>::uninit();
+                let mut pending = set_of([]);
                 let mut taken = 0;
-                if libc::sigpending(pending.as_mut_ptr()) == 0
-                    && libc::sigismember(pending.as_ptr(), libc::SIGXFSZ) == 1
+                if libc::sigpending(&mut pending) == 0
+                    && libc::sigismember(&pending, libc::SIGXFSZ) == 1
                 {
                     libc::sigwait(&self.set, &mut taken);
                 }
             }
-            libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut());
         }
+        exchange_mask(libc::SIG_SETMASK, &self.before);
         super::set_errno(error);
     }
 }

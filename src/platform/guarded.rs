@@ -1,6 +1,7 @@
-//! Runs work that may fault: the handler of the fault skips the rest of the work, and the thread goes on after it.
+//! Runs work that may fault, or that pthread_cancel(3) must not end. The handler of a fault skips the rest of the work, and the
+//! thread goes on after it.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::context;
@@ -100,6 +101,34 @@ impl ResumePoint {
         }
         pc != 0
     }
+}
+
+/// While it lives, pthread_cancel(3) does not end the calling thread: at the next call that waits, that would unwind frames which
+/// may not be unwound, a signal handler's among them.
+#[derive(Debug)]
+pub struct Uncancelled(c_int);
+
+impl Uncancelled {
+    /// Signal-safe: it changes a word of the thread's (glibc: nptl/pthread_setcancelstate.c; Apple: src/pthread_cancelable.c of
+    /// libpthread).
+    pub fn begin() -> Uncancelled {
+        let mut before = 0;
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, Some(&mut before));
+        Uncancelled(before)
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        pthread_setcancelstate(self.0, None);
+    }
+}
+
+/// Source: <pthread.h> of glibc, musl and Apple.
+const PTHREAD_CANCEL_DISABLE: c_int = cfg!(target_os = "linux") as c_int;
+
+unsafe extern "C" {
+    safe fn pthread_setcancelstate(state: c_int, before: Option<&mut c_int>) -> c_int;
 }
 
 extern "C" fn body(argument: *mut c_void) {

@@ -2,14 +2,13 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 use super::os::{is_for_process, send_to_process};
-use super::signals::{FAULTS, change_mask};
-use super::{Semaphore, Thread, clock};
+use super::signals::{FAULTS, change_mask, exchange_mask, set_of};
+use super::{Semaphore, Thread};
 
 /// Their ids, 0 for none: more than one monitor has, and one that is being dropped.
 static OWN: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
@@ -28,46 +27,40 @@ pub fn with_mask_of_app<T>(callback: impl FnOnce() -> T) -> T {
     let Some(mask) = MASK_OF_APP.get() else {
         return callback();
     };
-    let mut ours = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the first call fills in `ours`, the last one puts it back.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &mask, ours.as_mut_ptr()) };
+    let ours = exchange_mask(libc::SIG_SETMASK, &mask);
     let result = callback();
-    // SAFETY: as above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, ours.as_ptr(), std::ptr::null_mut()) };
+    exchange_mask(libc::SIG_SETMASK, &ours);
     result
 }
 
 /// Starts a thread of ours, and waits until it runs: its start takes memory, and the app may allow none once this returns.
 pub fn spawn(thread: Builder, work: Box<dyn FnOnce() + Send>) -> std::io::Result<JoinHandle<()>> {
-    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     // The new thread is begun with all signals blocked, until it is known as ours.
-    // SAFETY: each set is initialised before it is read, and `pthread_sigmask` cannot fail with a valid `how`.
-    let before = unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
-        before.assume_init()
-    };
+    let before = exchange_mask(libc::SIG_BLOCK, &set_of(1..=64));
     let runs = Arc::new(Semaphore::new());
     let told = Arc::clone(&runs);
     let started = thread.spawn(move || {
         let place = begin(&before);
         told.post();
-        drop(told);
         work();
         place.inspect(|place| place.store(0, Ordering::Relaxed));
     });
-    // SAFETY: `before` is the mask that this thread had.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    exchange_mask(libc::SIG_SETMASK, &before);
     if started.is_ok() {
-        runs.wait_until(clock::monotonic().saturating_add(START));
+        runs.wait_timeout(START);
     }
     started
 }
 
-/// Notes the calling thread. Opens the signals that a fault of its own raises (blocked, they would kill the process without
+/// Notes the calling thread, which has no floating-point traps: the app's thread may have set some (`feenableexcept`), and ours
+/// inherits them, while what compilers compute ahead may divide by zero. Opens the signals that a fault of its own raises (blocked, they would kill the process without
 /// a report), but not those that the app had blocked `before`, and, on Linux, the captures' own, by which reports show it.
 fn begin(before: &libc::sigset_t) -> Option<&'static AtomicU64> {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the register's value after a reset (Intel's manual, volume 1, 10.2.3): nearest, and all exceptions masked.
+    unsafe {
+        std::arch::asm!("ldmxcsr [{}]", in(reg) &0x1f80_u32, options(nostack, readonly));
+    }
     let (id, order) = (Thread::current().id(), Ordering::Relaxed);
     let take = |place: &&AtomicU64| place.compare_exchange(0, id, order, order).is_ok();
     let place = OWN.iter().find(take);
@@ -77,10 +70,9 @@ fn begin(before: &libc::sigset_t) -> Option<&'static AtomicU64> {
     change_mask(libc::SIG_UNBLOCK, FAULTS.into_iter().filter(is_open));
     // Without signals of captures there are no captures.
     #[cfg(target_os = "linux")]
-    change_mask(
-        libc::SIG_UNBLOCK,
-        super::stop::install(None).into_iter().flatten(),
-    );
+    let captures = super::stop::install(None).into_iter().flatten();
+    #[cfg(target_os = "linux")]
+    change_mask(libc::SIG_UNBLOCK, captures);
     place
 }
 
@@ -115,4 +107,30 @@ pub unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut c_v
         send_to_process(signal, info);
     }
     true
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// An app that sets traps is no reason for ours to die of a division.
+    #[test]
+    fn a_thread_of_ours_has_no_floating_point_traps() {
+        let state = || {
+            let mut state = 0_u32;
+            // SAFETY: writes the register there.
+            unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut state) };
+            state
+        };
+        let (told, tells) = std::sync::mpsc::channel();
+        let app = std::thread::spawn(move || {
+            // Invalid operations, divisions by zero and overflows trap: feenableexcept(3).
+            // SAFETY: a valid value of the register, for this thread alone.
+            unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &0x1900_u32) };
+            let work = Box::new(move || told.send(state()).unwrap());
+            spawn(Builder::new(), work).unwrap().join().unwrap();
+        });
+        app.join().unwrap();
+        assert_eq!(tells.recv(), Ok(0x1f80));
+    }
 }

@@ -97,14 +97,8 @@ pub fn reinstall(signal: i32) -> Result<(), i32> {
     // Everything that is not a fault waits until the report is written.
     let mut action = action(entry::address(), flags, &FAULTS);
     // The previous SIGSYS handler runs before we make any system call. So the kernel must set that handler's mask for us.
-    if let Some(before) = before
-        && signal == libc::SIGSYS
-    {
-        action.sa_mask = before.sa_mask;
-        for fault in FAULTS {
-            // SAFETY: the set is a whole one.
-            unsafe { libc::sigdelset(&mut action.sa_mask, fault) };
-        }
+    if let Some(before) = before.filter(|_| signal == libc::SIGSYS) {
+        action.sa_mask = without(before.sa_mask, &FAULTS);
     }
     exchange(signal, Some(&action)).map(drop)
 }
@@ -122,11 +116,17 @@ pub fn action(handler: usize, flags: i32, unblocked: &[i32]) -> libc::sigaction 
         action.sa_sigaction = handler;
         action.sa_flags = libc::SA_SIGINFO | flags;
         libc::sigfillset(&mut action.sa_mask);
-        for &signal in unblocked {
-            libc::sigdelset(&mut action.sa_mask, signal);
-        }
+        action.sa_mask = without(action.sa_mask, unblocked);
         action
     }
+}
+
+fn without(mut set: libc::sigset_t, signals: &[i32]) -> libc::sigset_t {
+    for &signal in signals {
+        // SAFETY: the set is a whole one.
+        unsafe { libc::sigdelset(&mut set, signal) };
+    }
+    set
 }
 
 /// Gives `signal` this action, where there is one, and returns the one before. The error is an `errno`;
@@ -166,12 +166,8 @@ pub const REFAULTING: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, lib
 /// Calling it again does the same again: several threads may be dying at once, and a child of
 /// `vfork` shares this memory.
 pub fn restore(signal: i32) {
-    match previous_action(signal) {
-        Some(action) => {
-            let _ = exchange(signal, Some(action));
-        }
-        None => set_default(signal),
-    }
+    let kept = previous_action(signal).map(|action| exchange(signal, Some(action)));
+    kept.map_or_else(|| set_default(signal), drop);
 }
 
 /// Gives `signal` its default action, through libc. On Linux [`set_kernel_default`] does without libc.
@@ -308,14 +304,12 @@ pub unsafe fn call_previous(
         set_default(signal);
     }
     let now = disposition(signal);
-    let mut saved_mask = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the kernel would call the same function with the same arguments; which of the two types it has depends on
-    // SA_SIGINFO (sigaction(2)). The first call fills in `saved_mask`, the last one puts it back.
+    // SA_SIGINFO (sigaction(2)).
     unsafe {
-        let mask = mask_of(signal, action, context);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &mask, saved_mask.as_mut_ptr());
+        let mask = exchange_mask(libc::SIG_SETMASK, &mask_of(signal, action, context));
         call(action, signal, info, context, scarce);
-        libc::pthread_sigmask(libc::SIG_SETMASK, saved_mask.as_ptr(), std::ptr::null_mut());
+        exchange_mask(libc::SIG_SETMASK, &mask);
     }
     // SAFETY: the caller vouches for `info`.
     let dies = is_last && unsafe { refaults_on_return(signal, info) };
@@ -374,11 +368,8 @@ unsafe fn mask_of(signal: i32, action: &libc::sigaction, context: *const c_void)
                 libc::sigaddset(&mut mask, number);
             }
         }
-        for fault in FAULTS {
-            libc::sigdelset(&mut mask, fault);
-        }
     }
-    mask
+    without(mask, &FAULTS)
 }
 
 /// Returns true if a signal is a fault that its instruction raises again when the handler returns. These do not come
@@ -450,6 +441,10 @@ pub unsafe fn deliver_again(signal: i32, info: *mut libc::siginfo_t, context: *m
 
 /// Blocks or unblocks signals (`how`, pthread_sigmask(3)) for the calling thread. Signal-safe.
 pub fn change_mask(how: i32, signals: impl IntoIterator<Item = i32>) {
+    exchange_mask(how, &set_of(signals));
+}
+
+pub(super) fn set_of(signals: impl IntoIterator<Item = i32>) -> libc::sigset_t {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the set is initialised by sigemptyset before use.
     unsafe {
@@ -457,7 +452,17 @@ pub fn change_mask(how: i32, signals: impl IntoIterator<Item = i32>) {
         for signal in signals {
             libc::sigaddset(set.as_mut_ptr(), signal);
         }
-        libc::pthread_sigmask(how, set.as_ptr(), std::ptr::null_mut());
+        set.assume_init()
+    }
+}
+
+/// Changes the calling thread's mask by a set (`how`, pthread_sigmask(3)), and returns the mask before. Signal-safe.
+pub(super) fn exchange_mask(how: i32, set: &libc::sigset_t) -> libc::sigset_t {
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the call cannot fail with a valid `how`, and fills in `before`.
+    unsafe {
+        libc::pthread_sigmask(how, set, before.as_mut_ptr());
+        before.assume_init()
     }
 }
 

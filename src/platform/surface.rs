@@ -24,15 +24,13 @@ pub enum StopError {
 
 impl std::fmt::Display for StopError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            StopError::Blocked => f.write_str("the thread blocks the signals of captures"),
-            StopError::Unresponsive => f.write_str("the thread did not answer in time"),
-            StopError::Gone => f.write_str("the thread has ended"),
-            StopError::CallingThread => {
-                f.write_str("a thread cannot stop itself; capture the calling thread in place")
-            }
-            StopError::System(error) => error.fmt(f),
-        }
+        f.write_str(match self {
+            StopError::Blocked => "the thread blocks the signals of captures",
+            StopError::Unresponsive => "the thread did not answer in time",
+            StopError::Gone => "the thread has ended",
+            StopError::CallingThread => "a thread cannot stop itself; capture it in place",
+            StopError::System(error) => return error.fmt(f),
+        })
     }
 }
 

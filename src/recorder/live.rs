@@ -11,6 +11,7 @@ use super::scratch::{self, Scratch, view};
 use super::{COUNTERS, ProcessInfo, Recording};
 use crate::capture::{CaptureLimits, ImageTable, ImagesGuard};
 use crate::platform::forked::lock_within;
+use crate::platform::guarded::Uncancelled;
 use crate::platform::{Thread, ThreadName, folder};
 use crate::report::name::Name;
 use crate::report::{CaptureView, EventKind, EventView, ThreadState, ThreadView, WalkEnd};
@@ -57,8 +58,9 @@ impl LiveRecorder {
         }
     }
 
-    fn lock_scratch(&self) -> MutexGuard<'_, Option<Scratch>> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_scratch(&self) -> (MutexGuard<'_, Option<Scratch>>, Uncancelled) {
+        let work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        (work, Uncancelled::begin())
     }
 
     /// # Errors
@@ -75,7 +77,7 @@ impl LiveRecorder {
     /// The stacks as text, a line a frame; of several threads each under a line of its own.
     #[inline(never)]
     pub fn stacks(&self, which: Threads, main: Thread) -> io::Result<String> {
-        let mut work = self.lock_scratch();
+        let (mut work, _whole) = self.lock_scratch();
         let Scratch {
             capturer, threads, ..
         } = self.made(&mut work)?;
@@ -143,12 +145,7 @@ impl LiveRecorder {
 
     /// A report of all threads, the calling one first.
     pub fn record(&self, reason: &str) -> io::Result<Name> {
-        let event = EventView {
-            kind: EventKind::Live,
-            reason: Some(reason),
-            ..EventView::default()
-        };
-        self.write(&mut self.lock_scratch(), &event, Thread::current(), true)
+        self.record_about(None, reason)
     }
 
     /// A report of all threads, the one with this id first: the report is about that one.
@@ -156,21 +153,24 @@ impl LiveRecorder {
     /// `None` without such a thread in this process.
     pub fn record_thread(&self, id: u64, reason: &str) -> Option<io::Result<Name>> {
         let thread = Thread::from_id(id);
-        if id == 0 || !thread.is_alive() {
-            return None;
-        }
+        (id != 0 && thread.is_alive()).then(|| self.record_about(Some(thread), reason))
+    }
+
+    fn record_about(&self, thread: Option<Thread>, reason: &str) -> io::Result<Name> {
         let event = EventView {
             kind: EventKind::Live,
             reason: Some(reason),
-            thread: Some(id),
+            thread: thread.map(|thread| thread.id()),
             ..EventView::default()
         };
-        Some(self.write(&mut self.lock_scratch(), &event, thread, true))
+        let first = thread.unwrap_or_else(Thread::current);
+        self.write(&mut self.lock_scratch().0, &event, first, true)
     }
 
     /// A report of a panic: the calling thread alone. `None` where another report takes longer than a second, or is
     /// this very thread's.
     pub fn panicked(&self, panic: &Panic<'_>) -> Option<io::Result<Name>> {
+        let _whole = Uncancelled::begin();
         let free = lock_within(&self.work, MAX_POLLS);
         if free.is_none() {
             LOSSES.count(LossReason::Unwritten);

@@ -9,6 +9,7 @@ use wedjat::store;
 use wedjat::{Crash, Monitor};
 
 use crate::child::{calls, play, stack};
+use crate::disk::limit;
 use crate::{Tests, Way, install, outer, seccomp, tests};
 
 pub fn trials() -> Tests {
@@ -55,6 +56,19 @@ pub fn trials() -> Tests {
         (
             "a_crash_is_reported_where_no_memory_can_be_had_after_install",
             no_memory,
+        ),
+        (
+            "a_thread_that_is_to_be_cancelled_is_reported",
+            to_be_cancelled,
+        ),
+        (
+            "a_record_is_written_by_a_thread_that_is_to_be_cancelled",
+            records_to_be_cancelled,
+        ),
+        ("an_app_with_a_low_limit_for_files_installs", limited_files),
+        (
+            "a_handler_that_leaves_its_alternate_stack_dies_and_is_reported",
+            handler_overflows,
         ),
         (
             "a_child_of_fork_installs_beside_a_monitor_that_is_never_dropped",
@@ -124,6 +138,40 @@ pub fn role(role: &str, folder: &Path) -> bool {
             outer(Way::Null);
         }
         "child_installs" => forks(folder),
+        "to_be_cancelled" => {
+            let _monitor = install(folder);
+            in_thread_to_be_cancelled(|| outer(Way::Null));
+        }
+        "records_to_be_cancelled" => {
+            let monitor = install(folder);
+            in_thread_to_be_cancelled(|| {
+                let is_written = monitor.record("to be cancelled").is_ok();
+                let has_stacks = monitor.stacks(wedjat::Threads::Current).is_ok();
+                // SAFETY: ends the process.
+                unsafe { libc::_exit(i32::from(!(is_written && has_stacks))) };
+            });
+        }
+        "limited_files" => {
+            // SAFETY: a plain call: std has it ignored.
+            unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
+            limit(libc::RLIMIT_FSIZE, 100_000);
+            let _monitor = install(folder);
+            outer(Way::Null);
+        }
+        "handler_overflows" => {
+            extern "C" fn recurses(signal: i32) {
+                let room = std::hint::black_box([signal; 1 << 10]);
+                recurses(std::hint::black_box(room[1]));
+                std::hint::black_box(room);
+            }
+            put_handler(
+                libc::SIGSEGV,
+                recurses as *const () as usize,
+                libc::SA_ONSTACK,
+            );
+            let _monitor = install(folder);
+            outer(Way::Null);
+        }
         other => panic!("no role foreign_{other}"),
     }
     true
@@ -457,6 +505,46 @@ fn no_memory() {
         let stack = stack(&report, 0);
         assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
     }
+}
+
+/// Runs `work` in a thread that pthread_cancel(3) ends at the next call which may wait.
+fn in_thread_to_be_cancelled(work: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // SAFETY: the thread does not get to a call that may wait, but by ours.
+            assert_eq!(0, unsafe { libc::pthread_cancel(libc::pthread_self()) });
+            work();
+        });
+    });
+}
+
+fn to_be_cancelled() {
+    let ended = play("foreign_to_be_cancelled");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let stack = stack(&ended.report(), 0);
+    assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
+}
+
+fn records_to_be_cancelled() {
+    let ended = play("foreign_records_to_be_cancelled");
+    ended.succeeded();
+    assert_eq!(
+        ended.report().event.unwrap().kind,
+        wedjat::report::EventKind::Live
+    );
+}
+
+fn limited_files() {
+    let ended = play("foreign_limited_files");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    let stack = stack(&ended.report(), 0);
+    assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
+}
+
+fn handler_overflows() {
+    let ended = play("foreign_handler_overflows");
+    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+    ended.report();
 }
 
 fn forks(folder: &Path) {

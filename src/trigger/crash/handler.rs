@@ -117,7 +117,7 @@ pub(super) fn handle(
             }
         }
     }
-    ours.inspect(|ours| ours.reset_chain());
+    ours.inspect(|ours| ours.chain.store(0, Ordering::Relaxed));
 }
 
 /// Has a signal come again, whose facts the kernel has not given since signal(2) has put back our handler by its address.

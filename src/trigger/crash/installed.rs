@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use super::CrashWriter;
 use crate::capture::Registers;
 use crate::platform::stacks::CrashStack;
-use crate::platform::{Thread, context, entry};
+use crate::platform::{Thread, context, entry, memory};
 
 /// The handler's own needs: unwinding, formatting and a section's making, in debug builds too.
 const CRASH_STACK: usize = 512 << 10;
@@ -25,7 +25,8 @@ pub(super) struct Installed {
     pub leave_to_debugger: AtomicBool,
     /// Handlers that are called within each other: 24 bits of the thread's id, 32 of the last one's place on its stack,
     /// and in the lowest 8 how many there are. Threads that crash at once begin the count anew.
-    chain: AtomicU64,
+    /// 0 once the innermost handler has returned.
+    pub chain: AtomicU64,
     /// The kernel's frame of the last one.
     frame: AtomicPtr<c_void>,
 }
@@ -82,17 +83,16 @@ impl Installed {
         // The last one that was called for a signal, if it was jumped out of, lies below what is interrupted next.
         let is_passed_on = self.frame.swap(frame, Ordering::Relaxed) == frame;
         let this = place(here);
-        let is_own = || last >> 40 == this >> 40 && entry::is_on_handler_stack(sp);
-        let goes_on =
-            is_passed_on && is_within(this) || !is_apart && is_within(place(sp)) || is_own();
+        // One that overflows the alternate stack is started again at its top; what is below is no stack then.
+        let below = alternate.start.wrapping_sub(MAX_HANDLER_STACK)..alternate.start;
+        let is_at_end = below.contains(&(sp as u64)) && memory::read(sp as u64, &mut [0]) == 0;
+        let goes_on = is_passed_on && is_within(this)
+            || !is_apart && is_within(place(sp))
+            || is_at_end && last >> 8 == this >> 8
+            || last >> 40 == this >> 40 && entry::is_on_handler_stack(sp);
         let before = if goes_on { last & 0xff } else { 0 };
         let count = before.saturating_add(1);
         self.chain.store(this | count, Ordering::Relaxed);
         count > MAX_CHAIN
-    }
-
-    /// The innermost handler returns. Signal-safe.
-    pub fn reset_chain(&self) {
-        self.chain.store(0, Ordering::Relaxed);
     }
 }

@@ -8,7 +8,7 @@ use super::Crashed;
 use super::installed::{Installed, installed};
 use super::watch;
 use crate::capture::Registers;
-use crate::platform::guarded::ResumePoint;
+use crate::platform::guarded::{ResumePoint, Uncancelled};
 use crate::platform::signals::{self, SignalInfo};
 use crate::platform::{Thread, errno, set_errno, stacks};
 use crate::report::CutReason;
@@ -48,10 +48,10 @@ extern "C" fn body(argument: *mut c_void) {
         signals::block_all_but_faults();
         // A thread may be without a thread pointer, and has no errno then.
         let mut kept = None;
-        GUARDED.run(&mut || kept = Some(errno()));
+        GUARDED.run(&mut || kept = Some((errno(), Uncancelled::begin())));
         // A fault between two parts ends all of them.
         GUARDED.run(&mut || (ours.writer.write)(crashed));
-        kept.inspect(|&kept| set_errno(kept));
+        kept.inspect(|&(errno, _)| set_errno(errno));
     });
 }
 
