@@ -54,7 +54,7 @@ pub(super) fn of_file(file: &str) -> Owner {
     if has(&LANGUAGE) || LIBC.iter().any(|start| file.starts_with(start)) {
         return Owner::Language;
     }
-    if file.starts_with("/usr/include/") || file.starts_with("/usr/src/") {
+    if file.starts_with("/usr/include/") {
         return Owner::System;
     }
     // Cargo's registries and checkouts, wherever CARGO_HOME is or was remapped to; SwiftPM's, Carthage's
@@ -199,6 +199,9 @@ mod tests {
             ("/Applications/Xcode.app/Contents/Developer/Toolchains/x/usr/include/c++/v1/vector".into(), Language),
             ("../sysdeps/nptl/libc_start_call_main.h".into(), Language),
             ("/usr/include/glib-2.0/glib.h".into(), System),
+            // As the Docker images of languages compile an app, and as Yocto names its sources.
+            ("/usr/src/myapp/src/main.rs".into(), App),
+            ("/usr/src/debug/till/1.0-r0/main.c".into(), App),
             ("/Users/ann/.cargo/registry/src/index-1949cf8c6b5b557f/serde_json-1.0.140/src/de.rs".into(), Library),
             ("C:\\Users\\a\\.cargo\\registry\\src\\index-1949cf8c6b5b557f\\regex-1.11.1\\src\\lib.rs".into(), Library),
             ("/cargo/registry/src/index/regex-1.11.1/src/lib.rs".into(), Library),
