@@ -134,10 +134,14 @@ fn is_revision(folder: &str) -> bool {
     folder.len() >= 7 && folder.bytes().all(|c| c.is_ascii_hexdigit())
 }
 
+fn starts_with_digit(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit())
+}
+
 /// Returns true for `serde_json-1.0.140`: a package's name and version.
 fn has_version(folder: &str) -> bool {
     let versions = folder.match_indices('-').map(|(at, _)| &folder[at + 1..]);
-    let mut versions = versions.filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let mut versions = versions.filter(|rest| starts_with_digit(rest));
     versions.any(|rest| {
         let mut numbers = rest.splitn(3, '.');
         let is_number = |part: Option<&str>| part.is_some_and(|part| part.parse::<u64>().is_ok());
@@ -165,18 +169,15 @@ fn is_rust_library(file: &str) -> bool {
 /// Returns true if a file is one of this recorder's.
 fn is_recorders(file: &str) -> bool {
     // `wedjat/src/…`, `wedjat-0.1.0/src/…`, and `wedjat-<hash>/<revision>/src/…`.
-    let mut folders = file.split('/').peekable();
-    while let Some(folder) = folders.next() {
-        let rest = folder.strip_prefix("wedjat");
-        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
-            let mut next = folders.clone();
-            let revision = next.next_if(|part| is_revision(part));
-            if revision.is_some() || folders.peek() == Some(&"src") {
-                return next.next() == Some("src");
-            }
-        }
-    }
-    false
+    let folders: Vec<&str> = file.split('/').collect();
+    let is_copy = |folder: &str| {
+        let version = folder.strip_prefix("wedjat-");
+        folder == "wedjat"
+            || version.is_some_and(|rest| starts_with_digit(rest) || is_revision(rest))
+    };
+    folders.windows(3).any(|part| {
+        is_copy(part[0]) && (part[1] == "src" || is_revision(part[1]) && part[2] == "src")
+    })
 }
 
 #[cfg(test)]
@@ -226,6 +227,11 @@ mod tests {
             ("/Users/ann/.cargo/git/checkouts/wedjat-8f1c2b3d4e5f6a7b/53c1b1b/src/trigger/panic.rs".into(), Recorder),
             ("/Users/ann/wedjat/src/monitor/mod.rs".into(), Recorder),
             ("/Users/ann/wedjat/examples/demo.rs".into(), App),
+            ("/Users/ann/.cargo/git/checkouts/wedjat-ef1c2b3d4e5f6a7b/53c1b1b/src/trigger/panic.rs".into(), Recorder),
+            ("wedjat-0.1.0/src/lib.rs".into(), Recorder),
+            ("/Users/ann/wedjat-demo/src/main.rs".into(), App),
+            ("/Users/ann/wedjat-till/deadbee/src/main.rs".into(), App),
+            ("/Users/ann/wedjat-till/app/src/main.rs".into(), App),
             ("/Users/ann/wedjat/app/src/main.rs".into(), App),
             ("/Users/ann/till/src/main.rs".into(), App),
             ("/Users/ann/till-1.2.3/src/main.rs".into(), App),
