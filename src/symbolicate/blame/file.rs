@@ -41,9 +41,9 @@ pub(super) fn of_file(file: &str) -> Owner {
     }
     // Xcode's toolchain and SDKs, Swift's own build, gcc's and libc++'s headers, libc linked statically.
     #[rustfmt::skip]
-    const LANGUAGE: [&str; 13] = [
+    const LANGUAGE: [&str; 12] = [
         "/Contents/Developer/", "/Library/Developer/CommandLineTools/", "/AppleInternal/",
-        "/BuildRoot/Library/", "/swift/stdlib/", "/include/c++/",
+        "/BuildRoot/Library/", "/swift/stdlib/",
         "/usr/lib/gcc/", "/gcc/include/", "/libgcc/", "/glibc-", "/musl-", "/compiler-rt/",
         "/libunwind/src/",
     ];
@@ -51,7 +51,12 @@ pub(super) fn of_file(file: &str) -> Owner {
     const LIBC: [&str; 7] = [
         "../sysdeps/", "../csu/", "./nptl/", "./csu/", "./stdlib/", "./string/", "./elf/",
     ];
-    if has(&LANGUAGE) || LIBC.iter().any(|start| file.starts_with(start)) {
+    // `include/c++/12/vector`; what is the processor's, in `include/x86_64-linux-gnu/c++/12/`.
+    let cpp = file
+        .rsplit_once("/c++/")
+        .map(|(front, _)| front.rsplit('/').take(2));
+    let is_cpp = cpp.is_some_and(|mut folders| folders.any(|folder| folder == "include"));
+    if is_cpp || has(&LANGUAGE) || LIBC.iter().any(|start| file.starts_with(start)) {
         return Owner::Language;
     }
     if file.starts_with("/usr/include/") {
@@ -199,6 +204,10 @@ mod tests {
             ("/opt/gcc-13.2/include/c++/13.2.0/vector".into(), Language),
             ("/Applications/Xcode.app/Contents/Developer/Toolchains/x/usr/include/c++/v1/vector".into(), Language),
             ("../sysdeps/nptl/libc_start_call_main.h".into(), Language),
+            ("/usr/bin/../lib/gcc/x86_64-linux-gnu/12/../../../../include/x86_64-linux-gnu/c++/12/bits/gthr.h".into(), Language),
+            ("/usr/include/x86_64-linux-gnu/c++/12/bits/gthr.h".into(), Language),
+            ("/Users/ann/c++/till/include/coin.h".into(), App),
+            ("/Users/ann/include/till/src/c++/coin.h".into(), App),
             ("/usr/include/glib-2.0/glib.h".into(), System),
             // As the Docker images of languages compile an app, and as Yocto names its sources.
             ("/usr/src/myapp/src/main.rs".into(), App),
