@@ -41,22 +41,22 @@ pub(super) fn of_file(file: &str) -> Owner {
     }
     // Xcode's toolchain and SDKs, Swift's own build, gcc's and libc++'s headers, libc linked statically.
     #[rustfmt::skip]
-    const LANGUAGE: [&str; 12] = [
+    const LANGUAGE: [&str; 10] = [
         "/Contents/Developer/", "/Library/Developer/CommandLineTools/", "/AppleInternal/",
         "/BuildRoot/Library/", "/swift/stdlib/",
-        "/usr/lib/gcc/", "/gcc/include/", "/libgcc/", "/glibc-", "/musl-", "/compiler-rt/",
-        "/libunwind/src/",
+        "/usr/lib/gcc/", "/gcc/include/", "/libgcc/", "/compiler-rt/", "/libunwind/src/",
     ];
     #[rustfmt::skip]
     const LIBC: [&str; 7] = [
         "../sysdeps/", "../csu/", "./nptl/", "./csu/", "./stdlib/", "./string/", "./elf/",
     ];
     // `include/c++/12/vector`; what is the processor's, in `include/x86_64-linux-gnu/c++/12/`.
-    let cpp = file
+    let is_cpp = file
         .rsplit_once("/c++/")
-        .map(|(front, _)| front.rsplit('/').take(2));
-    let is_cpp = cpp.is_some_and(|mut folders| folders.any(|folder| folder == "include"));
-    if is_cpp || has(&LANGUAGE) || LIBC.iter().any(|start| file.starts_with(start)) {
+        .is_some_and(|(front, _)| front.rsplit('/').take(2).any(|part| part == "include"));
+    let is_version_of = |name| file.split(name).skip(1).any(starts_with_digit);
+    let is_libc = LIBC.iter().any(|start| file.starts_with(start));
+    if is_cpp || is_libc || has(&LANGUAGE) || ["/glibc-", "/musl-"].into_iter().any(is_version_of) {
         return Owner::Language;
     }
     if file.starts_with("/usr/include/") {
@@ -78,11 +78,8 @@ pub(super) fn of_file(file: &str) -> Owner {
     // If the front of a path was cut off before a package, the path begins with the package's name and version. The
     // app's own paths begin in its workspace. But cargo's `trim-paths` writes dependencies given by a path in this
     // form, too, after `./`.
-    let first = if file.starts_with("./") {
-        None
-    } else {
-        from_root.trim_start_matches('/').split('/').next()
-    };
+    let first = from_root[1..].split('/').next();
+    let first = first.filter(|_| !file.starts_with("./"));
     let remapped = ["/deps/", "/crates/", "/dep/"]
         .iter()
         .find_map(|folder| from_root.strip_prefix(folder));
@@ -145,8 +142,7 @@ fn starts_with_digit(text: &str) -> bool {
 
 /// Returns true for `serde_json-1.0.140`: a package's name and version.
 fn has_version(folder: &str) -> bool {
-    let versions = folder.match_indices('-').map(|(at, _)| &folder[at + 1..]);
-    let mut versions = versions.filter(|rest| starts_with_digit(rest));
+    let mut versions = folder.match_indices('-').map(|(at, _)| &folder[at + 1..]);
     versions.any(|rest| {
         let mut numbers = rest.splitn(3, '.');
         let is_number = |part: Option<&str>| part.is_some_and(|part| part.parse::<u64>().is_ok());
@@ -163,12 +159,10 @@ fn is_rust_library(file: &str) -> bool {
     const CRATES: [&str; 6] = [
         "alloc", "core", "panic_abort", "panic_unwind", "std", "unwind",
     ];
-    let Some((front, after)) = file.split_once("library/") else {
-        return false;
-    };
-    let mut parts = after.splitn(3, '/');
-    let (name, src) = (parts.next().unwrap_or(""), parts.next());
-    (front.is_empty() || front.ends_with("/rust/")) && CRATES.contains(&name) && src == Some("src")
+    file.split_once("library/").is_some_and(|(front, after)| {
+        let name = after.split_once("/src/").map_or("", |(name, _)| name);
+        (front.is_empty() || front.ends_with("/rust/")) && CRATES.contains(&name)
+    })
 }
 
 /// Returns true if a file is one of this recorder's.
@@ -208,6 +202,10 @@ mod tests {
             ("/usr/include/x86_64-linux-gnu/c++/12/bits/gthr.h".into(), Language),
             ("/Users/ann/c++/till/include/coin.h".into(), App),
             ("/Users/ann/include/till/src/c++/coin.h".into(), App),
+            ("/build/glibc-sMfBJT/glibc-2.31/stdlib/abort.c".into(), Language),
+            ("/home/buildozer/aports/main/musl/src/musl-1.2.4/src/exit/abort.c".into(), Language),
+            ("/build/musl-static/till/app.c".into(), App),
+            ("/build/till-glibc-static/app.c".into(), App),
             ("/usr/include/glib-2.0/glib.h".into(), System),
             // As the Docker images of languages compile an app, and as Yocto names its sources.
             ("/usr/src/myapp/src/main.rs".into(), App),
