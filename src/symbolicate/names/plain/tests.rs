@@ -36,6 +36,33 @@ app::Shop::open
     app::x::<impl app::Till for &[app::Coin]>::ring
 <&(app::Coin, app::Note) as app::Till>::ring
     <&(app::Coin<T>, app::Note) as app::Till>::ring
+<&mut app::Coin as app::Till>::ring
+    <&mut app::Coin as app::Till>::ring
+    app::x::<impl app::Till for &mut app::Coin>::ring
+<*const app::Coin as app::Till>::ring
+    <*const app::Coin as app::Till>::ring
+<*mut app::Coin as app::Till>::ring
+    <*mut app::Coin<T> as app::Till>::ring
+<dyn app::Coin as app::Till>::ring
+    <dyn app::Coin as app::Till>::ring
+    <dyn app::Coin+core::marker::Send as app::Till>::ring
+    <dyn app::Coin + core::marker::Send as app::Till>::ring
+<dyn core::ops::function::Fn as app::Till>::ring
+    <dyn core::ops::function::Fn<(u32,)>+Output = u32 as app::Till>::ring
+    <dyn core::ops::function::Fn<(u32,), Output = u32> as app::Till>::ring
+<fn as app::Till>::ring
+    <fn(u32) -> u32 as app::Till>::ring
+    <fn() as app::Till>::ring
+<(app::Coin, app::Note) as app::Till>::ring
+    <(app::Coin,app::Note) as app::Till>::ring
+    <(app::Coin, app::Note) as app::Till>::ring
+<() as app::Till>::ring
+    <() as app::Till>::ring
+<[(app::Coin, [fn; _]); _] as app::Till>::ring
+    <[(app::Coin, [fn(u32) -> u32; 3]); N] as app::Till>::ring
+    <[(app::Coin<T>,[fn(u32) -> u32; N]); 4] as app::Till>::ring
+[app::Note]::ring
+    <[app::Note]>::ring
 app::run
     app[7f3a]::run
     app::run
@@ -79,6 +106,47 @@ till.open$lambda
     kfun:till.open$lambda$12(kotlin.Int){}
 ns::operator<<
     ns::operator<<(std::ostream&, int)
+    std::ostream& ns::operator<< <ns::Coin>(std::ostream&, ns::Coin const&)
+    ns::operator<<<ns::Coin>
+    ns::operator<<
+ns::operator<
+    ns::operator<(int, int)
+    bool ns::operator< <ns::Coin>(ns::Coin, ns::Coin)
+    ns::operator<<ns::Coin>
+    ns::operator<
+ns::operator>
+    ns::operator><ns::Coin>
+    bool ns::operator><(anonymous namespace)::Coin>(int)
+ns::operator-
+    ns::operator-<ns::Coin>
+    ns::operator-(int)
+ns::operator+
+    ns::operator+<ns::Coin>
+    ns::Coin ns::operator+<ns::Box<(anonymous namespace)::Note>>(ns::Note, int)
+ns::Any::operator+
+    ns::Any ns::Any::operator+<int>(int) const
+ns::operator<=>
+    ns::operator<=><ns::Coin>
+    ns::operator<=>(int)
+ns::operator->
+    ns::operator->() const
+    ns::operator-><ns::Coin>
+ns::operator->*
+    ns::operator->*(int)
+    ns::operator->*<ns::Coin>
+ns::operator[]
+    ns::operator[](int)
+    ns::operator[]<int>(int) const
+ns::operator()
+    ns::operator()<int>(int) const
+ns::operator std::vector<int>
+    ns::operator std::vector<int>() const
+operator new[]
+    operator new[](unsigned long)
+operator::run
+    operator::run
+ns::operator+::{lambda}::operator()
+    ns::operator+<ns::Coin>(ns::Coin)::{lambda(int)#1}::operator()(int) const
 -[A b]_block_invoke
     __34-[A b]_block_invoke_2
     __34-[A b]_block_invoke
