@@ -131,23 +131,19 @@ fn simplify(name: &str, depth: usize) -> String {
         depth,
     };
     while let Some(c) = stripping.rest.chars().next() {
+        // Of a type in Rust further traits, in the older mangling with their associated types.
+        let is_trait = depth > 0 && stripping.rest.trim_start().starts_with('+');
         if stripping.is_at_operator() {
             // A lambda may be in it.
             let operator = operator_name(stripping.rest);
             stripping.out.push_str(operator);
             stripping.rest = stripping.rest[operator.len()..].trim_start();
-            continue;
-        }
-        // What a function returns; of a type in Rust more traits than one, with the associated types in the older mangling.
-        let is_more = depth > 0 && stripping.rest.trim_start().starts_with('+');
-        if is_more || stripping.rest.starts_with(" -> ") {
+        } else if is_trait || stripping.rest.starts_with(" -> ") {
             let ends = [",", ";"]
                 .into_iter()
                 .filter_map(|end| top_level(stripping.rest, end));
             stripping.skip(ends.min().unwrap_or(stripping.rest.len()));
-            continue;
-        }
-        if !stripping.strip() {
+        } else if !stripping.strip() {
             stripping.out.push(c);
             stripping.skip(c.len_utf8());
         }
@@ -156,9 +152,18 @@ fn simplify(name: &str, depth: usize) -> String {
     if depth > 0 || stripping.out.starts_with('<') {
         return stripping.out;
     }
-    let out = stripping.out.trim_end();
+    let mut out = stripping.out.trim_end().to_owned();
+    // A lambda as a pointer to a function; g++ calls some lambdas unnamed types.
+    let called = ["::_FUN", "::__invoke", "::operator()"]
+        .iter()
+        .find_map(|end| out.strip_suffix(end));
+    let ends = ["{unnamed type}", "{lambda}"];
+    let called = called.and_then(|of| ends.iter().find_map(|end| of.strip_suffix(end)));
+    if let Some(front) = called {
+        out = format!("{front}{{lambda}}::{CALL}");
+    }
     // Return types, `static` and the like stand before the last space in no brackets, as those of `(anonymous namespace)` are.
-    let front = out.split("operator ").next().unwrap_or(out);
+    let front = out.split("operator ").next().unwrap_or(&out);
     let spaces = depths(front).filter(|&(at, depth)| depth == 0 && front.as_bytes()[at] == b' ');
     out[spaces.last().map_or(0, |(at, _)| at + 1)..].to_owned()
 }
@@ -212,7 +217,7 @@ impl<'n> Stripping<'n> {
                 self.skip(ANONYMOUS.len());
             }
             [b'(', ..] if !begins => self.parameters(),
-            [b'(' | b'[', ..] if self.depth > 0 => {
+            [b'(' | b'[', ..] if begins && self.depth > 0 => {
                 let inner = self.skip_brackets();
                 let close = rest[inner.len() + 1..].chars().next();
                 self.out.push_str(&rest[..1]);

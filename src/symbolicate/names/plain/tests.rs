@@ -30,6 +30,8 @@ app::Shop::open
     <app::Shop as app::Till>::ring
     <app::Shop<T> as app::Till<U>>::ring
     app::x::<impl app::Till for app::Shop>::ring
+<app::Shop as app::Till>::ring
+    <app[7f3a]::Shop as app[7f3a]::Till>::ring
 <&[app::Coin] as app::Till>::ring
     <&[app::Coin] as app::Till>::ring
     <&[app::Coin<T>] as app::Till<U>>::ring
@@ -89,6 +91,13 @@ app::run::{lambda}::operator()
     app::run()::{lambda(int)#1}::operator()(int) const
     app::run()::{lambda(int)#2}::operator()(int) const
     app::run()::'lambda0'(int)::operator()(int) const
+app::run::{lambda}::operator()
+    app::run(int)::{unnamed type}::operator()(int) const
+    app::run(int)::{unnamed type}::_FUN(int)
+    app::run(int)::{lambda(int)#2}::_FUN(int)
+    app::run()::$_0::__invoke(int)
+app::run::{unnamed type}::pay
+    app::run(int)::{unnamed type}::pay(int)
 app::run::{lambda}::operator()
     app::run()::$_0::operator()(int) const
     app::run()::$_12::operator()() const
