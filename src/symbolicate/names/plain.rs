@@ -15,14 +15,13 @@ pub(super) fn is_entry(name: &str) -> bool {
 /// Returns true if a [`plain_name`] is one that functions of any kind share: `{async_block}`, `{closure}`, `{lambda}`,
 /// `operator()`, `invoke`.
 pub(super) fn says_nothing(name: &str) -> bool {
-    let mut parts = name.split("::");
-    parts.all(|part| {
-        part.starts_with('{') && part.ends_with('}')
-            || matches!(
-                part,
-                "operator()" | "__invoke" | "invoke" | "lambda" | "<anonymous>" | "anonymous"
-            )
-    })
+    #[rustfmt::skip]
+    const SHARED: [&str; 7] = [
+        CALL, "_FUN", "__invoke", "invoke", "lambda", "<anonymous>", "anonymous",
+    ];
+    let is_in_braces = |part: &str| part.starts_with('{') && part.ends_with('}');
+    name.split("::")
+        .all(|part| is_in_braces(part) || SHARED.contains(&part))
 }
 
 /// The name as the source code has it, whichever compiler, build or mangling it went through:
