@@ -41,20 +41,25 @@ pub(super) fn of_file(file: &str) -> Owner {
     }
     // Xcode's toolchain and SDKs, Swift's own build, gcc's and libc++'s headers, libc linked statically.
     #[rustfmt::skip]
-    const LANGUAGE: [&str; 13] = [
+    const LANGUAGE: [&str; 10] = [
         "/Contents/Developer/", "/Library/Developer/CommandLineTools/", "/AppleInternal/",
-        "/BuildRoot/Library/", "/swift/stdlib/", "/include/c++/",
-        "/usr/lib/gcc/", "/gcc/include/", "/libgcc/", "/glibc-", "/musl-", "/compiler-rt/",
-        "/libunwind/src/",
+        "/BuildRoot/Library/", "/swift/stdlib/",
+        "/usr/lib/gcc/", "/gcc/include/", "/libgcc/", "/compiler-rt/", "/libunwind/src/",
     ];
     #[rustfmt::skip]
     const LIBC: [&str; 7] = [
         "../sysdeps/", "../csu/", "./nptl/", "./csu/", "./stdlib/", "./string/", "./elf/",
     ];
-    if has(&LANGUAGE) || LIBC.iter().any(|start| file.starts_with(start)) {
+    // `include/c++/12/vector`; what is the processor's, in `include/x86_64-linux-gnu/c++/12/`.
+    let is_cpp = file
+        .rsplit_once("/c++/")
+        .is_some_and(|(front, _)| front.rsplit('/').take(2).any(|part| part == "include"));
+    let is_version_of = |name| file.split(name).skip(1).any(starts_with_digit);
+    let is_libc = LIBC.iter().any(|start| file.starts_with(start));
+    if is_cpp || is_libc || has(&LANGUAGE) || ["/glibc-", "/musl-"].into_iter().any(is_version_of) {
         return Owner::Language;
     }
-    if file.starts_with("/usr/include/") || file.starts_with("/usr/src/") {
+    if file.starts_with("/usr/include/") {
         return Owner::System;
     }
     // Cargo's registries and checkouts, wherever CARGO_HOME is or was remapped to; SwiftPM's, Carthage's
@@ -73,11 +78,8 @@ pub(super) fn of_file(file: &str) -> Owner {
     // If the front of a path was cut off before a package, the path begins with the package's name and version. The
     // app's own paths begin in its workspace. But cargo's `trim-paths` writes dependencies given by a path in this
     // form, too, after `./`.
-    let first = if file.starts_with("./") {
-        None
-    } else {
-        from_root.trim_start_matches('/').split('/').next()
-    };
+    let first = from_root[1..].split('/').next();
+    let first = first.filter(|_| !file.starts_with("./"));
     let remapped = ["/deps/", "/crates/", "/dep/"]
         .iter()
         .find_map(|folder| from_root.strip_prefix(folder));
@@ -134,10 +136,13 @@ fn is_revision(folder: &str) -> bool {
     folder.len() >= 7 && folder.bytes().all(|c| c.is_ascii_hexdigit())
 }
 
+fn starts_with_digit(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit())
+}
+
 /// Returns true for `serde_json-1.0.140`: a package's name and version.
 fn has_version(folder: &str) -> bool {
-    let versions = folder.match_indices('-').map(|(at, _)| &folder[at + 1..]);
-    let mut versions = versions.filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let mut versions = folder.match_indices('-').map(|(at, _)| &folder[at + 1..]);
     versions.any(|rest| {
         let mut numbers = rest.splitn(3, '.');
         let is_number = |part: Option<&str>| part.is_some_and(|part| part.parse::<u64>().is_ok());
@@ -154,29 +159,24 @@ fn is_rust_library(file: &str) -> bool {
     const CRATES: [&str; 6] = [
         "alloc", "core", "panic_abort", "panic_unwind", "std", "unwind",
     ];
-    let Some((front, after)) = file.split_once("library/") else {
-        return false;
-    };
-    let mut parts = after.splitn(3, '/');
-    let (name, src) = (parts.next().unwrap_or(""), parts.next());
-    (front.is_empty() || front.ends_with("/rust/")) && CRATES.contains(&name) && src == Some("src")
+    file.split_once("library/").is_some_and(|(front, after)| {
+        let name = after.split_once("/src/").map_or("", |(name, _)| name);
+        (front.is_empty() || front.ends_with("/rust/")) && CRATES.contains(&name)
+    })
 }
 
 /// Returns true if a file is one of this recorder's.
 fn is_recorders(file: &str) -> bool {
     // `wedjat/src/…`, `wedjat-0.1.0/src/…`, and `wedjat-<hash>/<revision>/src/…`.
-    let mut folders = file.split('/').peekable();
-    while let Some(folder) = folders.next() {
-        let rest = folder.strip_prefix("wedjat");
-        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
-            let mut next = folders.clone();
-            let revision = next.next_if(|part| is_revision(part));
-            if revision.is_some() || folders.peek() == Some(&"src") {
-                return next.next() == Some("src");
-            }
-        }
-    }
-    false
+    let folders: Vec<&str> = file.split('/').collect();
+    let is_copy = |folder: &str| {
+        let version = folder.strip_prefix("wedjat-");
+        folder == "wedjat"
+            || version.is_some_and(|rest| starts_with_digit(rest) || is_revision(rest))
+    };
+    folders.windows(3).any(|part| {
+        is_copy(part[0]) && (part[1] == "src" || is_revision(part[1]) && part[2] == "src")
+    })
 }
 
 #[cfg(test)]
@@ -198,7 +198,18 @@ mod tests {
             ("/opt/gcc-13.2/include/c++/13.2.0/vector".into(), Language),
             ("/Applications/Xcode.app/Contents/Developer/Toolchains/x/usr/include/c++/v1/vector".into(), Language),
             ("../sysdeps/nptl/libc_start_call_main.h".into(), Language),
+            ("/usr/bin/../lib/gcc/x86_64-linux-gnu/12/../../../../include/x86_64-linux-gnu/c++/12/bits/gthr.h".into(), Language),
+            ("/usr/include/x86_64-linux-gnu/c++/12/bits/gthr.h".into(), Language),
+            ("/Users/ann/c++/till/include/coin.h".into(), App),
+            ("/Users/ann/include/till/src/c++/coin.h".into(), App),
+            ("/build/glibc-sMfBJT/glibc-2.31/stdlib/abort.c".into(), Language),
+            ("/home/buildozer/aports/main/musl/src/musl-1.2.4/src/exit/abort.c".into(), Language),
+            ("/build/musl-static/till/app.c".into(), App),
+            ("/build/till-glibc-static/app.c".into(), App),
             ("/usr/include/glib-2.0/glib.h".into(), System),
+            // As the Docker images of languages compile an app, and as Yocto names its sources.
+            ("/usr/src/myapp/src/main.rs".into(), App),
+            ("/usr/src/debug/till/1.0-r0/main.c".into(), App),
             ("/Users/ann/.cargo/registry/src/index-1949cf8c6b5b557f/serde_json-1.0.140/src/de.rs".into(), Library),
             ("C:\\Users\\a\\.cargo\\registry\\src\\index-1949cf8c6b5b557f\\regex-1.11.1\\src\\lib.rs".into(), Library),
             ("/cargo/registry/src/index/regex-1.11.1/src/lib.rs".into(), Library),
@@ -223,6 +234,11 @@ mod tests {
             ("/Users/ann/.cargo/git/checkouts/wedjat-8f1c2b3d4e5f6a7b/53c1b1b/src/trigger/panic.rs".into(), Recorder),
             ("/Users/ann/wedjat/src/monitor/mod.rs".into(), Recorder),
             ("/Users/ann/wedjat/examples/demo.rs".into(), App),
+            ("/Users/ann/.cargo/git/checkouts/wedjat-ef1c2b3d4e5f6a7b/53c1b1b/src/trigger/panic.rs".into(), Recorder),
+            ("wedjat-0.1.0/src/lib.rs".into(), Recorder),
+            ("/Users/ann/wedjat-demo/src/main.rs".into(), App),
+            ("/Users/ann/wedjat-till/deadbee/src/main.rs".into(), App),
+            ("/Users/ann/wedjat-till/app/src/main.rs".into(), App),
             ("/Users/ann/wedjat/app/src/main.rs".into(), App),
             ("/Users/ann/till/src/main.rs".into(), App),
             ("/Users/ann/till-1.2.3/src/main.rs".into(), App),

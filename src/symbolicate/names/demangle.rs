@@ -12,7 +12,7 @@ use cpp_demangle::error::Error;
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 use swift_name::SwiftName;
 
-use super::plain::{plain_name, without_clones};
+use super::plain::{plain_name, without_clones, without_hash};
 use crate::symbolicate::frame::{NAME_BYTES, bounded};
 
 /// The longest name that is demangled. C++'s are up to 20 KB.
@@ -73,11 +73,14 @@ pub(crate) fn demangle(name: &str) -> Cow<'_, str> {
 
 fn rust(name: &str) -> Option<String> {
     let demangled = rustc_demangle::try_demangle(name).ok()?;
-    Bounded::text_of(name, |out| fmt::write(out, format_args!("{demangled:#}")))
+    let text = Bounded::text_of(name, |out| fmt::write(out, format_args!("{demangled:#}")))?;
+    // The older mangling has no `-`.
+    Some(text.replace(" .> ", " -> "))
 }
 
 fn cpp(name: &str) -> Option<String> {
-    let name = without_hash(name);
+    // Some linkers tell local symbols apart by a hash.
+    let name = without_hash(name, "$", 32);
     name.trim_start_matches('_').strip_prefix('Z')?;
     let symbol = parsed(name)?;
     let options = DemangleOptions::new().recursion_limit(192);
@@ -114,13 +117,6 @@ fn parsed(name: &str) -> Option<Symbol<&str>> {
         CREDIT.fetch_sub(name.len() as i64 * FAILED_SHARE, Relaxed);
     }
     deep.ok()
-}
-
-/// Without `$` and 32 digits, by which some linkers tell local symbols apart.
-fn without_hash(name: &str) -> &str {
-    let is_hash = |hash: &str| hash.len() == 32 && hash.bytes().all(|c| c.is_ascii_hexdigit());
-    let parts = name.rsplit_once('$').filter(|(_, hash)| is_hash(hash));
-    parts.map_or(name, |(front, _)| front)
 }
 
 /// Room for a name that has to be cut.

@@ -97,15 +97,18 @@ impl Name {
                 (plain.clone(), is_entry, plain::says_nothing(&plain))
             }
         };
+        // In C++ a return type may come first.
+        let may_have_type = own.contains(' ') && !own.starts_with('<') && !own.contains("<impl ");
+        let owned = if may_have_type { &plain } else { own };
         Name {
             function: function.cloned(),
             is_throw: code == Code::SwiftFatal || code == Code::Other && throw::is_throw(own),
             code,
+            owner: owner::of_name(owned.trim_start_matches(MERGED_PREFIX)),
             plain,
             is_entry,
             says_nothing,
             is_merged,
-            owner: owner::of_name(own.trim_start_matches(MERGED_PREFIX)),
         }
     }
 }
@@ -116,6 +119,43 @@ mod tests {
 
     fn parsed(text: &str) -> Arc<Name> {
         name(&SourceFrame::named(text, &demangle::demangle(text)))
+    }
+
+    #[test]
+    fn a_return_type_is_not_the_owner() {
+        for (function, owner) in [
+            (
+                "void std::__insertion_sort<int*>(int*, int*)",
+                Owner::Language,
+            ),
+            (
+                "std::vector<int, std::less<int> > till::prices(int)",
+                Owner::App,
+            ),
+            (
+                "std::string till::names<int>(std::string const&)",
+                Owner::App,
+            ),
+            (
+                "std::less<int>::operator()(int, int) const",
+                Owner::Language,
+            ),
+            (
+                "std::vector<till::Coin>::operator bool() const",
+                Owner::Language,
+            ),
+            (
+                "std::ostream& till::operator<< <int>(std::ostream&, int)",
+                Owner::App,
+            ),
+            (
+                "<&mut core::iter::Map<I, F> as core::iter::Iterator>::next",
+                Owner::Language,
+            ),
+            ("-[KSCrash reportUserException:reason:]", Owner::Recorder),
+        ] {
+            assert_eq!(parsed(function).owner, owner, "{function}");
+        }
     }
 
     /// In a static C program: `abort` calls a clone of a function of libc.

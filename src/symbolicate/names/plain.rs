@@ -15,14 +15,13 @@ pub(super) fn is_entry(name: &str) -> bool {
 /// Returns true if a [`plain_name`] is one that functions of any kind share: `{async_block}`, `{closure}`, `{lambda}`,
 /// `operator()`, `invoke`.
 pub(super) fn says_nothing(name: &str) -> bool {
-    let mut parts = name.split("::");
-    parts.all(|part| {
-        part.starts_with('{') && part.ends_with('}')
-            || matches!(
-                part,
-                "operator()" | "__invoke" | "invoke" | "lambda" | "<anonymous>" | "anonymous"
-            )
-    })
+    #[rustfmt::skip]
+    const SHARED: [&str; 7] = [
+        CALL, "_FUN", "__invoke", "invoke", "lambda", "<anonymous>", "anonymous",
+    ];
+    let is_in_braces = |part: &str| part.starts_with('{') && part.ends_with('}');
+    name.split("::")
+        .all(|part| is_in_braces(part) || SHARED.contains(&part))
 }
 
 /// The name as the source code has it, whichever compiler, build or mangling it went through:
@@ -34,24 +33,15 @@ pub(super) fn says_nothing(name: &str) -> bool {
 /// - Rust's methods the same in both manglings: `<app::Shop>::open` and `app::Shop::open` are one.
 pub(crate) fn plain_name(name: &str) -> Cow<'_, str> {
     let is_plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b':');
-    let name = without_clones(name);
-    if let Some(name) = kotlin(name) {
+    let name = without_hash(without_clones(name), "::h", 16);
+    if let Some(name) = kotlin(name).or_else(|| block(name)) {
         return Cow::Owned(name);
     }
-    if name.bytes().all(is_plain) {
-        return match block(without_hash(name)) {
-            Some(front) => Cow::Owned(front),
-            None => Cow::Borrowed(without_hash(name)),
-        };
-    }
     // Objective-C's methods have no arguments but their selectors.
-    if name.starts_with("-[") || name.starts_with("+[") {
+    if name.bytes().all(is_plain) || name.starts_with("-[") || name.starts_with("+[") {
         return Cow::Borrowed(name);
     }
-    if let Some(front) = block(name) {
-        return Cow::Owned(front);
-    }
-    Cow::Owned(simplify(without_hash(name), 0))
+    Cow::Owned(simplify(name, 0))
 }
 
 /// `kfun:till.Shop#open(kotlin.Int){}kotlin.Unit`, `kfun:till.Shop.open$lambda$0#internal`: Kotlin/Native.
@@ -59,17 +49,13 @@ fn kotlin(name: &str) -> Option<String> {
     let name = name.strip_prefix("kfun:")?;
     let name = name.split(['(', '{']).next().unwrap_or(name);
     let name = name.strip_suffix("#internal").unwrap_or(name);
-    let mut parts = name.split('$').map(|part| {
-        let lambda = part.strip_prefix("lambda-").map(|_| "lambda");
-        lambda.unwrap_or(part)
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|c| c.is_ascii_digit());
+    let parts = name.split('$').filter(|part| !is_number(part));
+    let parts = parts.map(|part| match part.strip_prefix("lambda-") {
+        Some(_) => "lambda",
+        None => part,
     });
-    let mut out = parts.next()?.to_owned();
-    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|c| c.is_ascii_digit());
-    for part in parts.filter(|part| !is_number(part)) {
-        out.push('$');
-        out.push_str(part);
-    }
-    Some(out)
+    Some(parts.collect::<Vec<_>>().join("$"))
 }
 
 /// `foo.llvm.123`, `foo.isra.0.cold`, `foo.1`, `foo [clone .part.0]`, `foo() (.llvm.123)`.
@@ -95,14 +81,11 @@ pub(crate) fn without_clones(name: &str) -> &str {
     name
 }
 
-/// Without Rust's `::h0123456789abcdef`.
-fn without_hash(name: &str) -> &str {
-    match name.rsplit_once("::h") {
-        Some((front, hash)) if hash.len() == 16 && hash.bytes().all(|c| c.is_ascii_hexdigit()) => {
-            front
-        }
-        _ => name,
-    }
+/// Without Rust's `::h0123456789abcdef`, or the like.
+pub(super) fn without_hash<'a>(name: &'a str, before: &str, digits: usize) -> &'a str {
+    let is_hash = |hash: &str| hash.len() == digits && hash.bytes().all(|c| c.is_ascii_hexdigit());
+    let parts = name.rsplit_once(before).filter(|(_, hash)| is_hash(hash));
+    parts.map_or(name, |(front, _)| front)
 }
 
 /// `__34-[A b]_block_invoke_2` without its numbers, that of the name's length, too.
@@ -147,28 +130,41 @@ fn simplify(name: &str, depth: usize) -> String {
         depth,
     };
     while let Some(c) = stripping.rest.chars().next() {
+        // Of a type in Rust further traits, in the older mangling with their associated types.
+        let is_trait = depth > 0 && stripping.rest.trim_start().starts_with('+');
         if stripping.is_at_operator() {
-            // A lambda's, in which another one may be.
-            let Some(rest) = stripping.rest.strip_prefix(CALL) else {
-                return stripping.operator();
-            };
-            stripping.out.push_str(CALL);
-            stripping.rest = rest;
-            continue;
-        }
-        if stripping.rest.starts_with(" -> ") {
-            break;
-        }
-        if !stripping.strip() {
+            // A lambda may be in it.
+            let operator = operator_name(stripping.rest);
+            stripping.out.push_str(operator);
+            stripping.rest = stripping.rest[operator.len()..].trim_start();
+        } else if is_trait || stripping.rest.starts_with(" -> ") {
+            let ends = [",", ";"]
+                .into_iter()
+                .filter_map(|end| top_level(stripping.rest, end));
+            stripping.skip(ends.min().unwrap_or(stripping.rest.len()));
+        } else if !stripping.strip() {
             stripping.out.push(c);
             stripping.skip(c.len_utf8());
         }
     }
-    if stripping.out.starts_with('<') {
+    // Types of Rust have words: `&mut T`, `dyn T`.
+    if depth > 0 || stripping.out.starts_with('<') {
         return stripping.out;
     }
-    let out = stripping.out.trim_end();
-    last_word(out, out)
+    let mut out = stripping.out.trim_end().to_owned();
+    // A lambda as a pointer to a function; g++ calls some lambdas unnamed types.
+    let called = ["::_FUN", "::__invoke", "::operator()"]
+        .iter()
+        .find_map(|end| out.strip_suffix(end));
+    let ends = ["{unnamed type}", "{lambda}"];
+    let called = called.and_then(|of| ends.iter().find_map(|end| of.strip_suffix(end)));
+    if let Some(front) = called {
+        out = format!("{front}{{lambda}}::{CALL}");
+    }
+    // Return types, `static` and the like stand before the last space in no brackets, as those of `(anonymous namespace)` are.
+    let front = out.split("operator ").next().unwrap_or(&out);
+    let spaces = depths(front).filter(|&(at, depth)| depth == 0 && front.as_bytes()[at] == b' ');
+    out[spaces.last().map_or(0, |(at, _)| at + 1)..].to_owned()
 }
 
 /// A name that is read from first to last, and what is kept of it.
@@ -197,19 +193,7 @@ impl<'n> Stripping<'n> {
 
     fn is_at_operator(&self) -> bool {
         let after = self.rest.strip_prefix("operator");
-        let is_word = |after: &str| after.starts_with(|c: char| c.is_alphanumeric() || c == '_');
-        self.begins() && after.is_some_and(|after| !is_word(after))
-    }
-
-    /// Returns the name of an operator: the text up to the parameters.
-    fn operator(mut self) -> String {
-        const WORD: usize = "operator".len();
-        let after = &self.rest[WORD..];
-        let to = after.find('(').map_or(self.rest.len(), |at| WORD + at);
-        self.out.push_str(self.rest[..to].trim_end());
-        // A return type came before; what follows are parameters.
-        let front = self.out.split("operator").next().unwrap_or("");
-        last_word(front, &self.out)
+        self.begins() && after.is_some_and(|after| !goes_on(after) && !after.starts_with(':'))
     }
 
     /// Takes the text at the front that is not kept as it is; returns false without such text.
@@ -232,6 +216,22 @@ impl<'n> Stripping<'n> {
                 self.skip(ANONYMOUS.len());
             }
             [b'(', ..] if !begins => self.parameters(),
+            [b'(' | b'[', ..] if begins && self.depth > 0 => {
+                let inner = self.skip_brackets();
+                let close = rest[inner.len() + 1..].chars().next();
+                self.out.push_str(&rest[..1]);
+                self.out.push_str(&simplify(inner, self.depth + 1));
+                self.out.extend(close);
+            }
+            [b',', ..] if self.depth > 0 => {
+                self.out.push_str(", ");
+                self.rest = rest[1..].trim_start();
+            }
+            // An array's length: one mangling has that of the impl, `N`, and another that of the call.
+            [b';', ..] if self.depth > 0 => {
+                self.out.push_str("; _");
+                self.rest = "";
+            }
             [b'{', ..] if begins => self.closure(),
             // Clang's lambdas have no name but a number.
             [b'$', b'_', digits @ ..] if begins => {
@@ -289,12 +289,23 @@ impl<'n> Stripping<'n> {
     }
 }
 
-/// Returns the part of `name` after the last space of its front `front` that is in no brackets, as those of `(anonymous namespace)`
-/// and `{unnamed type}` are: return types, `static` and the like stand before.
-fn last_word(front: &str, name: &str) -> String {
-    let spaces = depths(front).filter(|&(at, depth)| depth == 0 && front.as_bytes()[at] == b' ');
-    let begin = spaces.last().map_or(0, |(at, _)| at + 1);
-    name[begin..].to_owned()
+/// Returns true if a word goes on.
+fn goes_on(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+}
+
+/// Returns the name of the operator at the front of a name: `operator+`, `operator new[]`, `operator std::vector<int>`. A `<` after
+/// another symbol, or before a word, opens template arguments.
+fn operator_name(name: &str) -> &str {
+    let after = &name["operator".len()..];
+    let rest = after.trim_start_matches(|c| "+-*/%^&|~!=<>,".contains(c));
+    let whole = &name[..name.len() - rest.len()];
+    match &after[..after.len() - rest.len()] {
+        "" if after.starts_with("()") || after.starts_with("[]") => &name[..CALL.len()],
+        "" => name.split('(').next().unwrap_or(name).trim_end(),
+        "<" | "<<" if !goes_on(rest) => whole,
+        _ => whole.strip_suffix('<').unwrap_or(whole),
+    }
 }
 
 /// Returns the text between the bracket that `text` begins with and the one that closes it.

@@ -114,10 +114,9 @@ fn async_part(text: &str) -> Option<&str> {
     let of = of
         .strip_prefix("suspend ")
         .or_else(|| of.strip_prefix("await "))?;
-    if !number.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
     of.strip_prefix("resume partial function for ")
+        .filter(|_| is_number)
 }
 
 /// Returns the function of a type that fulfils a requirement: `static Failure.== infix(_:_:)` for `static
@@ -139,22 +138,15 @@ fn witness_of(requirement: &str, conforming: &str) -> String {
 
 /// Returns the kind of a closure and its function: `closure` and `openScreen(_:)` for `closure #1 in openScreen(_:)`.
 fn closure(text: &str) -> Option<(&'static str, &str)> {
-    for kind in ["closure", "implicit closure"] {
-        let Some(numbered) = text
-            .strip_prefix(kind)
-            .and_then(|rest| rest.strip_prefix(" #"))
-        else {
-            continue;
-        };
-        let (number, within) = numbered.split_once(" in ")?;
-        // In the full form its signature is after the number.
-        let number = number.split(' ').next().unwrap_or(number);
-        return number
-            .bytes()
-            .all(|byte| byte.is_ascii_digit())
-            .then_some((kind, within));
-    }
-    None
+    let (kind, numbered) = match text.strip_prefix("implicit ") {
+        Some(rest) => ("implicit closure", rest),
+        None => ("closure", text),
+    };
+    let (number, within) = numbered.strip_prefix("closure #")?.split_once(" in ")?;
+    // In the full form its signature is after the number.
+    let number = number.split(' ').next().unwrap_or(number);
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some((kind, within))
 }
 
 /// Returns true for a name with argument labels, `Cart.add(_:to:)`, or of a type's function or accessor without

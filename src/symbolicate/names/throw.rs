@@ -33,8 +33,9 @@ pub(super) fn is_throw(name: &str) -> bool {
     if name.starts_with(['-', '+']) {
         return METHODS.iter().any(|method| name.starts_with(method));
     }
-    let function = name.split('(').next().unwrap_or(name);
-    THROWS.contains(&function.trim())
+    let function = name.split('(').next().unwrap_or(name).trim();
+    // glibc calls its own functions by hidden names.
+    THROWS.contains(&function.strip_prefix("__GI_").unwrap_or(function))
 }
 
 #[cfg(test)]
@@ -47,6 +48,8 @@ mod tests {
             "__exceptionPreprocess",
             "std::terminate()",
             "swift_errorInMain",
+            "__GI_raise",
+            "__GI___pthread_kill",
             "+[NSException raise:format:arguments:]",
             "-[NSAssertionHandler handleFailureInMethod:object:file:lineNumber:description:]",
         ] {

@@ -30,12 +30,41 @@ app::Shop::open
     <app::Shop as app::Till>::ring
     <app::Shop<T> as app::Till<U>>::ring
     app::x::<impl app::Till for app::Shop>::ring
+<app::Shop as app::Till>::ring
+    <app[7f3a]::Shop as app[7f3a]::Till>::ring
 <&[app::Coin] as app::Till>::ring
     <&[app::Coin] as app::Till>::ring
     <&[app::Coin<T>] as app::Till<U>>::ring
     app::x::<impl app::Till for &[app::Coin]>::ring
 <&(app::Coin, app::Note) as app::Till>::ring
     <&(app::Coin<T>, app::Note) as app::Till>::ring
+<&mut app::Coin as app::Till>::ring
+    <&mut app::Coin as app::Till>::ring
+    app::x::<impl app::Till for &mut app::Coin>::ring
+<*const app::Coin as app::Till>::ring
+    <*const app::Coin as app::Till>::ring
+<*mut app::Coin as app::Till>::ring
+    <*mut app::Coin<T> as app::Till>::ring
+<dyn app::Coin as app::Till>::ring
+    <dyn app::Coin as app::Till>::ring
+    <dyn app::Coin+core::marker::Send as app::Till>::ring
+    <dyn app::Coin + core::marker::Send as app::Till>::ring
+<dyn core::ops::function::Fn as app::Till>::ring
+    <dyn core::ops::function::Fn<(u32,)>+Output = u32 as app::Till>::ring
+    <dyn core::ops::function::Fn<(u32,), Output = u32> as app::Till>::ring
+<fn as app::Till>::ring
+    <fn(u32) -> u32 as app::Till>::ring
+    <fn() as app::Till>::ring
+<(app::Coin, app::Note) as app::Till>::ring
+    <(app::Coin,app::Note) as app::Till>::ring
+    <(app::Coin, app::Note) as app::Till>::ring
+<() as app::Till>::ring
+    <() as app::Till>::ring
+<[(app::Coin, [fn; _]); _] as app::Till>::ring
+    <[(app::Coin, [fn(u32) -> u32; 3]); N] as app::Till>::ring
+    <[(app::Coin<T>,[fn(u32) -> u32; N]); 4] as app::Till>::ring
+[app::Note]::ring
+    <[app::Note]>::ring
 app::run
     app[7f3a]::run
     app::run
@@ -63,6 +92,13 @@ app::run::{lambda}::operator()
     app::run()::{lambda(int)#2}::operator()(int) const
     app::run()::'lambda0'(int)::operator()(int) const
 app::run::{lambda}::operator()
+    app::run(int)::{unnamed type}::operator()(int) const
+    app::run(int)::{unnamed type}::_FUN(int)
+    app::run(int)::{lambda(int)#2}::_FUN(int)
+    app::run()::$_0::__invoke(int)
+app::run::{unnamed type}::pay
+    app::run(int)::{unnamed type}::pay(int)
+app::run::{lambda}::operator()
     app::run()::$_0::operator()(int) const
     app::run()::$_12::operator()() const
     auto app::run()::$_1::operator()<int>(int) const
@@ -79,6 +115,47 @@ till.open$lambda
     kfun:till.open$lambda$12(kotlin.Int){}
 ns::operator<<
     ns::operator<<(std::ostream&, int)
+    std::ostream& ns::operator<< <ns::Coin>(std::ostream&, ns::Coin const&)
+    ns::operator<<<ns::Coin>
+    ns::operator<<
+ns::operator<
+    ns::operator<(int, int)
+    bool ns::operator< <ns::Coin>(ns::Coin, ns::Coin)
+    ns::operator<<ns::Coin>
+    ns::operator<
+ns::operator>
+    ns::operator><ns::Coin>
+    bool ns::operator><(anonymous namespace)::Coin>(int)
+ns::operator-
+    ns::operator-<ns::Coin>
+    ns::operator-(int)
+ns::operator+
+    ns::operator+<ns::Coin>
+    ns::Coin ns::operator+<ns::Box<(anonymous namespace)::Note>>(ns::Note, int)
+ns::Any::operator+
+    ns::Any ns::Any::operator+<int>(int) const
+ns::operator<=>
+    ns::operator<=><ns::Coin>
+    ns::operator<=>(int)
+ns::operator->
+    ns::operator->() const
+    ns::operator-><ns::Coin>
+ns::operator->*
+    ns::operator->*(int)
+    ns::operator->*<ns::Coin>
+ns::operator[]
+    ns::operator[](int)
+    ns::operator[]<int>(int) const
+ns::operator()
+    ns::operator()<int>(int) const
+ns::operator std::vector<int>
+    ns::operator std::vector<int>() const
+operator new[]
+    operator new[](unsigned long)
+operator::run
+    operator::run
+ns::operator+::{lambda}::operator()
+    ns::operator+<ns::Coin>(ns::Coin)::{lambda(int)#1}::operator()(int) const
 -[A b]_block_invoke
     __34-[A b]_block_invoke_2
     __34-[A b]_block_invoke
@@ -109,6 +186,7 @@ fn names_that_functions_of_any_kind_share_say_nothing() {
         "{{closure}}",
         "{closure_env#3}",
         "operator()",
+        "_FUN",
     ] {
         assert!(says_nothing(&plain_name(name)), "{name}");
     }
