@@ -129,9 +129,8 @@ impl ReportBuilder {
     pub fn thrown_stacks(&self) -> Vec<Vec<u64>> {
         let thrown = self.report.threads.iter();
         let thrown = thrown.filter(|thread| thread.name.as_deref() == Some(Thread::LAST_EXCEPTION));
-        thrown
-            .map(|thread| thread.frames.iter().map(|frame| frame.pc).collect())
-            .collect()
+        let pcs = |thread: &Thread| thread.frames.iter().map(|frame| frame.pc).collect();
+        thrown.map(pcs).collect()
     }
 
     /// Counts a frame of an image whose index no list has.

@@ -392,9 +392,8 @@ fn reports(value: Value, layout: Layout) -> Vec<Reading> {
     let Value::Array(values) = value else {
         return one(layout, value);
     };
-    let maps = values
-        .into_iter()
-        .filter(|value| matches!(value, Value::Map(_)));
+    let values = values.into_iter();
+    let maps = values.filter(|value| matches!(value, Value::Map(_)));
     let known = maps.filter_map(|value| Some((value_layout(&value)?, value)));
     let all = known.flat_map(|(layout, value)| one(layout, value));
     all.take(MAX_REPORTS + 1).collect()
@@ -403,8 +402,7 @@ fn reports(value: Value, layout: Layout) -> Vec<Reading> {
 /// The documents that a text begins with, up to the first that is a report, and its layout.
 fn first_report(text: &[u8]) -> Option<(Layout, Vec<Document>)> {
     let mut documents: Vec<Document> = Vec::new();
-    let is_json =
-        text.trim_ascii_start().starts_with(b"{") || text.trim_ascii_start().starts_with(b"[");
+    let is_json = matches!(text.trim_ascii_start().first(), Some(b'{' | b'['));
     while is_json && documents.last().is_none_or(|last| last.damage.is_none()) {
         let document = json::read(text, documents.last().map_or(0, |last| last.end))?;
         let layout = value_layout(&document.value);

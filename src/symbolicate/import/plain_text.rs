@@ -130,11 +130,8 @@ fn prefix_len(line: &str, prefix: &str) -> usize {
     let mut pairs = line.bytes().zip(prefix.bytes());
     let is_alike = pairs.all(|(a, b)| class(a) == class(b));
     let is_whole = prefix.get(len..).is_some_and(|rest| rest.trim().is_empty());
-    if is_alike && is_whole && line.is_char_boundary(len) {
-        len
-    } else {
-        0
-    }
+    let is_prefix = is_alike && is_whole && line.is_char_boundary(len);
+    len * usize::from(is_prefix)
 }
 
 /// Without the sequences by which terminals colour and clear lines: `ESC [ … letter`.
