@@ -227,10 +227,7 @@ pub(super) fn image_line(line: &str) -> Option<Image> {
         _ => (front, None),
     };
     let version = version.map(|version| ("version".to_owned(), Value::Text(version.to_owned())));
-    let size = match end.checked_add(1) {
-        Some(end) => end.checked_sub(base)?,
-        None => u64::MAX - base,
-    };
+    let size = end.saturating_add(1).checked_sub(base)?;
     Some(Image {
         name: if path.is_empty() { name } else { path }.to_owned(),
         id,
