@@ -203,11 +203,7 @@ fn event(builder: &mut ReportBuilder, report: &mut JsonFields) {
     let is_requested = report.bool("info.user_requested") == Some(true);
     let event = builder.event();
     event.fatal = !is_requested;
-    event.kind = if is_requested {
-        EventKind::Live
-    } else {
-        EventKind::Crash
-    };
+    event.kind = [EventKind::Crash, EventKind::Live][usize::from(is_requested)];
     if report.has("signal") {
         let kind = report.unsigned("signal.mach.type");
         let codes = report.list("signal.mach.codes");
