@@ -65,7 +65,8 @@ pub(super) fn instant(at: &Value) -> u64 {
         Value::Text(text) => time(text).unwrap_or(0),
         Value::Unsigned(n) if *n > 1_000_000_000_000 => n.saturating_mul(1_000),
         Value::Unsigned(n) => n.saturating_mul(1_000_000_000),
-        Value::Float(seconds) => (seconds * 1e9) as u64,
+        // Digits beyond microseconds are the float's own.
+        Value::Float(seconds) => ((seconds * 1e6).round() as u64).saturating_mul(1_000),
         _ => 0,
     }
 }
@@ -215,6 +216,13 @@ mod tests {
         ] {
             assert_eq!(time(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn seconds_with_a_fraction_are_those_that_were_written() {
+        let at = Value::Float(1_714_557_600.25);
+        assert_eq!(instant(&at), 1_714_557_600_250_000_000);
+        assert_eq!(instant(&Value::Float(f64::MAX)), u64::MAX);
     }
 
     #[test]
