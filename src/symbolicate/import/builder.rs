@@ -135,13 +135,12 @@ impl ReportBuilder {
 
     /// Counts a frame of an image whose index no list has.
     pub fn missing_image(&mut self, index: u64) {
-        if self.missing.is_none() {
-            let listed = self.count_listed();
-            let message = format!(
+        let listed = self.count_listed();
+        self.missing.get_or_insert_with(|| {
+            format!(
                 "a frame is of image {index}, and the list has {listed}: its offset is kept, and no debug file of it can be found"
-            );
-            self.missing = Some(message);
-        }
+            )
+        });
     }
 
     /// Takes the message of a trap: the reason, unless the report has another.
