@@ -3,7 +3,7 @@
 use crate::report::{EventKind, Reading, Thread, Value};
 use crate::symbolicate::import::plain_text::{Line as TextLine, Role};
 use crate::symbolicate::import::stack_lines::Line;
-use crate::symbolicate::import::{JsonFields, Layout, ReportBuilder, values};
+use crate::symbolicate::import::{JsonFields, Layout, ReportBuilder, core_dump, values};
 
 /// Lines in front of a stack in which its signal is looked for.
 const MAX_LINES_BEFORE: usize = 8;
@@ -12,7 +12,9 @@ const MAX_LINES_BEFORE: usize = 8;
 pub fn role(lines: &[TextLine], at: usize) -> Option<Role> {
     let line = |at: usize| lines.get(at).map_or("", |line| line);
     let is_frame = |at: usize| printed_frame(line(at)).is_some();
-    let is_first = at == 0 || !is_frame(at - 1);
+    // systemd-coredump's old ones have no offset.
+    let is_other = at > 0 && core_dump::role(lines, at - 1) == Some(Role::Body);
+    let is_first = at == 0 || !is_other && !is_frame(at - 1);
     (is_frame(at) && is_first && is_frame(at + 1)).then_some(Role::Stack)
 }
 
