@@ -143,12 +143,9 @@ impl JsonReader<'_> {
     }
 
     fn word(&mut self, word: &str, value: Value) -> Result<Value, &'static str> {
-        if self.bytes[self.at..].starts_with(word.as_bytes()) {
-            self.at += word.len();
-            Ok(value)
-        } else {
-            Err("there should be a value")
-        }
+        let is_it = self.bytes[self.at..].starts_with(word.as_bytes());
+        self.at += word.len() * usize::from(is_it);
+        is_it.then_some(value).ok_or("there should be a value")
     }
 
     fn number(&mut self) -> Result<Value, &'static str> {

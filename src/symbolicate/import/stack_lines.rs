@@ -215,7 +215,8 @@ pub(super) fn image_line(line: &str) -> Option<Image> {
         ),
         _ => match rest.find(" /") {
             Some(at) => (&rest[..at], rest[at..].trim(), Vec::new()),
-            None => (rest, "", Vec::new()),
+            // A line that was cut.
+            None => return None,
         },
     };
     let front = front.trim().trim_start_matches('+');

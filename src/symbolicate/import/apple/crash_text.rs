@@ -154,6 +154,9 @@ struct CrashText {
     has_list: bool,
 }
 
+/// What is said of a line that should have been an image.
+const NO_IMAGE: &str = "is cut before the image's id: the image is left out";
+
 /// What is said of a thread's title with words that are not known.
 const UNKNOWN_STATE: &str =
     "is a thread's title with a state that is not known: the thread is read, the state is not";
@@ -197,7 +200,12 @@ impl CrashText {
             }
             TextSection::Labels | TextSection::Other => self.label(line),
             TextSection::Images if is_image => {}
-            TextSection::Images => self.page.keep(line),
+            TextSection::Images => {
+                if trimmed.starts_with("0x") {
+                    self.page.unread.push((number, NO_IMAGE));
+                }
+                self.page.keep(line);
+            }
         }
     }
 
