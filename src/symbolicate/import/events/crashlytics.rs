@@ -43,6 +43,8 @@ pub fn read(text: &str) -> Reading {
     let (mut labels, mut rest) = (JsonFields::default(), Vec::new());
     let mut threads: Vec<CrashlyticsThread> = Vec::new();
     let mut title = None;
+    let event = builder.event();
+    (event.kind, event.fatal) = (EventKind::Crash, true);
     for line in text.lines().map(str::trim) {
         if let Some(label) = line.strip_prefix("# ") {
             let label = label.split_once(": ").into_iter();
@@ -70,11 +72,6 @@ pub fn read(text: &str) -> Reading {
                 None => {}
             }
         }
-    }
-    let event = builder.event();
-    event.fatal = true;
-    if event.kind != EventKind::Exception {
-        event.kind = EventKind::Crash;
     }
     builder.head(&mut labels, &HEAD);
     let app = &mut builder.report.head.app;

@@ -182,12 +182,9 @@ fn thread_of(builder: &mut ReportBuilder, mut fields: JsonFields) -> Thread {
     };
     let mut thread = builder.thread_of(fields, &paths);
     thread.frames.iter_mut().for_each(without_underscore);
-    Thread {
-        // Proto3 writers leave out a zero.
-        main: thread.id == 0,
-        registers,
-        ..thread
-    }
+    // Proto3 writers leave out a zero.
+    (thread.main, thread.registers) = (thread.id == 0, registers);
+    thread
 }
 
 /// Mach-O symbols begin with an underscore that no language writes.
