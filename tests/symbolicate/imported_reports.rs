@@ -678,6 +678,22 @@ fn every_document_of_a_file_is_read() {
         );
         assert!(damage[0].offset > event.len() as u64, "{damage:?}");
     }
+    // Below an `.ips` may be the rest of a page, or a report in text.
+    let crash = String::from_utf8(bytes("crash.crash")).unwrap();
+    for (below, count) in [
+        ("</details>".to_owned(), 1),
+        (format!("I see this, too:\n\n{crash}"), 2),
+        (format!("and\n{ips}\n-- \nBob"), 2),
+    ] {
+        for above in ["", "Hello,\n"] {
+            let text = format!("{above}{ips}\n{below}");
+            let readings = import::read(text.as_bytes()).unwrap();
+            assert_eq!(readings.len(), count, "{above}{below}");
+            for reading in readings {
+                assert_eq!(reading.damage, [], "{above}{below}");
+            }
+        }
+    }
     // There are bounds of both.
     let many = "{\"crash\":{},\"report\":0}\n".repeat(70_000);
     let array = format!("[{}0]", many.replace('\n', ","));

@@ -129,20 +129,18 @@ impl ReportBuilder {
     pub fn thrown_stacks(&self) -> Vec<Vec<u64>> {
         let thrown = self.report.threads.iter();
         let thrown = thrown.filter(|thread| thread.name.as_deref() == Some(Thread::LAST_EXCEPTION));
-        thrown
-            .map(|thread| thread.frames.iter().map(|frame| frame.pc).collect())
-            .collect()
+        let pcs = |thread: &Thread| thread.frames.iter().map(|frame| frame.pc).collect();
+        thrown.map(pcs).collect()
     }
 
     /// Counts a frame of an image whose index no list has.
     pub fn missing_image(&mut self, index: u64) {
-        if self.missing.is_none() {
-            let listed = self.count_listed();
-            let message = format!(
+        let listed = self.count_listed();
+        self.missing.get_or_insert_with(|| {
+            format!(
                 "a frame is of image {index}, and the list has {listed}: its offset is kept, and no debug file of it can be found"
-            );
-            self.missing = Some(message);
-        }
+            )
+        });
     }
 
     /// Takes the message of a trap: the reason, unless the report has another.

@@ -58,12 +58,14 @@ fn number_and_name(text: &str) -> Option<(u64, &str)> {
     Some((number.trim().parse().ok()?, name.strip_suffix(')')?))
 }
 
-/// `#0  0x000055d6c0a0111d till_open (kiosk + 0x111d)`: the offset is in the module.
+/// `#0  0x000055d6c0a0111d till_open (kiosk + 0x111d)`: the offset is in the module. Old ones have `(kiosk)`; of no module,
+/// `(n/a + 0x0)`.
 fn stack_frame(line: &str) -> Option<StackLine<'_>> {
     let (number, rest) = line.strip_prefix('#')?.split_once(' ')?;
     number.parse::<u32>().ok()?;
     let (word, rest) = rest.trim_start().split_once(' ')?;
     let (name, place) = rest.trim().strip_suffix(')')?.rsplit_once(" (")?;
+    let place = place.strip_prefix("n/a").map_or(place, |_| "");
     let (image, offset) = place.rsplit_once(" + ").unwrap_or((place, ""));
     let pc = values::address(word)?;
     Some(StackLine {

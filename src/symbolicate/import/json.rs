@@ -143,12 +143,9 @@ impl JsonReader<'_> {
     }
 
     fn word(&mut self, word: &str, value: Value) -> Result<Value, &'static str> {
-        if self.bytes[self.at..].starts_with(word.as_bytes()) {
-            self.at += word.len();
-            Ok(value)
-        } else {
-            Err("there should be a value")
-        }
+        let is_it = self.bytes[self.at..].starts_with(word.as_bytes());
+        self.at += word.len() * usize::from(is_it);
+        is_it.then_some(value).ok_or("there should be a value")
     }
 
     fn number(&mut self) -> Result<Value, &'static str> {
@@ -162,15 +159,10 @@ impl JsonReader<'_> {
             return Err("it ends here");
         }
         let text = std::str::from_utf8(&self.bytes[start..self.at]).unwrap_or("");
-        if let Ok(n) = text.parse() {
-            return Ok(Value::Unsigned(n));
-        }
-        if let Ok(n) = text.parse() {
-            return Ok(Value::Signed(n));
-        }
-        text.parse()
-            .map(Value::Float)
-            .map_err(|_| "there should be a number")
+        let number = text.parse().map(Value::Unsigned);
+        let number = number.or_else(|_| text.parse().map(Value::Signed));
+        let number = number.or_else(|_| text.parse().map(Value::Float));
+        number.map_err(|_| "there should be a number")
     }
 
     /// serde_json reads its escapes. A text that has wrong ones, or bytes that are not UTF-8, stays as it is written.

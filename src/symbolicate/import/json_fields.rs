@@ -113,8 +113,7 @@ impl JsonFields {
     /// Puts what is left of an object that was taken back.
     pub fn keep(&mut self, key: &str, left: JsonFields) {
         if !left.0.is_empty() {
-            self.0
-                .push((Value::Text(key.to_owned()), Value::Map(left.0)));
+            self.push(key, Value::Map(left.0));
         }
     }
 
@@ -146,9 +145,8 @@ impl JsonFields {
             other => format!("{other:?}"),
         };
         let entries = self.0.into_iter();
-        entries
-            .map(|(k, value)| (key(k), shallow(value, MAX_KEPT_DEPTH)))
-            .collect()
+        let entries = entries.map(|(k, value)| (key(k), shallow(value, MAX_KEPT_DEPTH)));
+        entries.collect()
     }
 
     /// One field.

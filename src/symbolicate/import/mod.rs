@@ -189,7 +189,13 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Reading>, ImportError> {
     let (layout, found) = if bytes.starts_with(PLCRASH) {
         (Layout::PlCrash, plcrash::read(bytes))
     } else if let Some((layout, documents)) = first_report(text) {
-        (layout, read_json(bytes, text, layout, documents))
+        let read = read_json(bytes, text, layout, documents);
+        let read = read.map(|(mut readings, end)| {
+            let rest = read_text(bytes, &text[end..], JsonFields::default());
+            readings.extend(rest.unwrap_or_default());
+            readings
+        });
+        (layout, read)
     } else {
         // Of texts the header of an `.ips` alone can be all that there is.
         (Layout::Ips, read_text(bytes, text, JsonFields::default()))
@@ -264,7 +270,7 @@ fn read_text(file: &[u8], text: &[u8], header: JsonFields) -> Result<Vec<Reading
             Layout::Ips => match read_json(own.as_bytes(), own.as_bytes(), part.layout, Vec::new())
             {
                 Err(fault) if readings.is_empty() => return Err(fault),
-                found => found.unwrap_or_default(),
+                found => found.unwrap_or_default().0,
             },
             layout => vec![call_tree::read(&own, header, numbers, layout)],
         });
@@ -276,16 +282,20 @@ fn read_text(file: &[u8], text: &[u8], header: JsonFields) -> Result<Vec<Reading
 }
 
 /// Reads the text that `file` ends with: one document of JSON, or several, one after the other. The first ones may have
-/// been parsed.
+/// been parsed. Returns where it stops: an `.ips` may have a text below.
 fn read_json(
     file: &[u8],
     text: &[u8],
     layout: Layout,
     parsed: Vec<Document>,
-) -> Result<Vec<Reading>, Fault> {
+) -> Result<(Vec<Reading>, usize), Fault> {
     let (mut readings, mut damages, mut at) = (Vec::new(), Vec::new(), 0);
     let mut parsed = parsed.into_iter();
-    while at < text.len() && readings.len() <= MAX_REPORTS && damages.len() < limits::DAMAGES {
+    while at < text.len()
+        && (layout != Layout::Ips || at == 0 || b"{[,".contains(&text[at]))
+        && readings.len() <= MAX_REPORTS
+        && damages.len() < limits::DAMAGES
+    {
         let document = parsed.next().or_else(|| json::read(text, at));
         let read = document.ok_or((at, NO_JSON));
         let read = read.and_then(|document| read_document(file, text, document, layout));
@@ -309,7 +319,7 @@ fn read_json(
     }
     let last: &mut Reading = readings.last_mut().ok_or((0, "there is no diagnostic"))?;
     last.damage.extend(damages);
-    Ok(readings)
+    Ok((readings, at))
 }
 
 const NO_JSON: &str = "there is no JSON value";
@@ -392,9 +402,8 @@ fn reports(value: Value, layout: Layout) -> Vec<Reading> {
     let Value::Array(values) = value else {
         return one(layout, value);
     };
-    let maps = values
-        .into_iter()
-        .filter(|value| matches!(value, Value::Map(_)));
+    let values = values.into_iter();
+    let maps = values.filter(|value| matches!(value, Value::Map(_)));
     let known = maps.filter_map(|value| Some((value_layout(&value)?, value)));
     let all = known.flat_map(|(layout, value)| one(layout, value));
     all.take(MAX_REPORTS + 1).collect()
@@ -403,8 +412,7 @@ fn reports(value: Value, layout: Layout) -> Vec<Reading> {
 /// The documents that a text begins with, up to the first that is a report, and its layout.
 fn first_report(text: &[u8]) -> Option<(Layout, Vec<Document>)> {
     let mut documents: Vec<Document> = Vec::new();
-    let is_json =
-        text.trim_ascii_start().starts_with(b"{") || text.trim_ascii_start().starts_with(b"[");
+    let is_json = matches!(text.trim_ascii_start().first(), Some(b'{' | b'['));
     while is_json && documents.last().is_none_or(|last| last.damage.is_none()) {
         let document = json::read(text, documents.last().map_or(0, |last| last.end))?;
         let layout = value_layout(&document.value);

@@ -326,11 +326,8 @@ fn id_of(fields: &mut JsonFields) -> Vec<u8> {
     let kind = fields.peek("type");
     let is_elf = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("elf"));
     if !is_elf {
-        return values::id(
-            &fields
-                .text("uuid|debug_id|code_id|buildId")
-                .unwrap_or_default(),
-        );
+        let id = fields.text("uuid|debug_id|code_id|buildId");
+        return values::id(&id.unwrap_or_default());
     }
     let build = fields.peek("code_id").map_or(Vec::new(), values::id);
     if !build.is_empty() {

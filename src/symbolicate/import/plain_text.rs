@@ -1,4 +1,5 @@
-//! Text as a program wrote it: without colours, quotes, fences, indentation, and what logs and mail put in front.
+//! Text as a program wrote it: without colours, quotes, fences, indentation, what logs and mail put in front, no-break spaces,
+//! and HTML's escapes.
 
 use std::borrow::Cow;
 
@@ -50,7 +51,9 @@ impl LineNumbers<'_> {
 
 /// The lines of a text, plain.
 pub(super) fn plain_lines(text: &str) -> Vec<Line<'_>> {
-    let mut lines: Vec<Line> = text.split('\n').map(unquoted).collect();
+    let is_html = text.contains("&lt;") && !text.contains(" <");
+    let lines = text.split('\n').map(|line| unquoted(line, is_html));
+    let mut lines: Vec<Line> = lines.collect();
     let mut prefix = String::new();
     let mut from = 0;
     for at in 0..lines.len() {
@@ -67,10 +70,22 @@ pub(super) fn plain_lines(text: &str) -> Vec<Line<'_>> {
     lines
 }
 
-/// A line without colours, and without the words of a quotation.
-fn unquoted(line: &str) -> Line<'_> {
+/// A line without colours, and without the words of a quotation. A no-break space is a blank, and in
+/// HTML an escaped character is itself.
+fn unquoted(line: &str, is_html: bool) -> Line<'_> {
+    const ESCAPES: [(&str, &str); 4] = [
+        ("\u{a0}", " "),
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&amp;", "&"),
+    ];
     let line = line.strip_suffix('\r').unwrap_or(line);
     let mut line = without_colours(line);
+    for (escape, character) in &ESCAPES[..if is_html { 4 } else { 1 }] {
+        if line.contains(escape) {
+            line = Cow::Owned(line.replace(escape, character));
+        }
+    }
     while let Some(rest) = line.trim_start().strip_prefix('>')
         && (rest.is_empty() || rest.starts_with([' ', '>', '`']))
     {
@@ -130,11 +145,8 @@ fn prefix_len(line: &str, prefix: &str) -> usize {
     let mut pairs = line.bytes().zip(prefix.bytes());
     let is_alike = pairs.all(|(a, b)| class(a) == class(b));
     let is_whole = prefix.get(len..).is_some_and(|rest| rest.trim().is_empty());
-    if is_alike && is_whole && line.is_char_boundary(len) {
-        len
-    } else {
-        0
-    }
+    let is_prefix = is_alike && is_whole && line.is_char_boundary(len);
+    len * usize::from(is_prefix)
 }
 
 /// Without the sequences by which terminals colour and clear lines: `ESC [ … letter`.
@@ -146,13 +158,9 @@ fn without_colours(line: &str) -> Line<'_> {
     let mut rest = line;
     while let Some((front, after)) = rest.split_once('\x1b') {
         plain.push_str(front);
-        rest = match after.strip_prefix('[') {
-            Some(after) => {
-                let end = after.find(|c: char| c.is_ascii_alphabetic());
-                end.map_or("", |end| &after[end + 1..])
-            }
-            None => after,
-        };
+        let code = after.strip_prefix('[');
+        let code = code.map(|code| code.trim_start_matches(|c: char| !c.is_ascii_alphabetic()));
+        rest = code.map_or(after, |code| code.get(1..).unwrap_or(""));
     }
     plain.push_str(rest);
     Cow::Owned(plain)
@@ -181,6 +189,14 @@ mod tests {
             (
                 "It died:\n    Process: kiosk\n    Path: /kiosk\n  a",
                 "It died:\nProcess: kiosk\nPath: /kiosk\na",
+            ),
+            (
+                "Process:\u{a0}\u{a0} a [1]\nPath: a &lt; b <c>",
+                "Process:   a [1]\nPath: a &lt; b <c>",
+            ),
+            (
+                "> Foo&lt;int&gt;::f(A &amp;&amp;) &lt;1a2b&gt;",
+                "Foo<int>::f(A &&) <1a2b>",
             ),
             (
                 "Parent Process: a [1]\nRole: b",

@@ -3,7 +3,7 @@
 use crate::report::{EventKind, Reading, Thread, Value};
 use crate::symbolicate::import::plain_text::{Line as TextLine, Role};
 use crate::symbolicate::import::stack_lines::Line;
-use crate::symbolicate::import::{JsonFields, Layout, ReportBuilder, values};
+use crate::symbolicate::import::{JsonFields, Layout, ReportBuilder, core_dump, values};
 
 /// Lines in front of a stack in which its signal is looked for.
 const MAX_LINES_BEFORE: usize = 8;
@@ -12,7 +12,9 @@ const MAX_LINES_BEFORE: usize = 8;
 pub fn role(lines: &[TextLine], at: usize) -> Option<Role> {
     let line = |at: usize| lines.get(at).map_or("", |line| line);
     let is_frame = |at: usize| printed_frame(line(at)).is_some();
-    let is_first = at == 0 || !is_frame(at - 1);
+    // systemd-coredump's old ones have no offset.
+    let is_other = at > 0 && core_dump::role(lines, at - 1) == Some(Role::Body);
+    let is_first = at == 0 || !is_other && !is_frame(at - 1);
     (is_frame(at) && is_first && is_frame(at + 1)).then_some(Role::Stack)
 }
 
@@ -20,7 +22,7 @@ pub fn role(lines: &[TextLine], at: usize) -> Option<Role> {
 ///
 /// | library | line |
 /// | --- | --- |
-/// | glibc | `./kiosk(till_open+0x1d) [0x55d6c0a0111d]`, `./kiosk(+0x111d) [0x55d6c0a0111d]` |
+/// | glibc | `./kiosk(till_open+0x1d) [0x55d6c0a0111d]`, `./kiosk(+0x111d)[0x55d6c0a0111d]`, `./kiosk[0x40111d]`, `[0x40111d]` |
 /// | glog | `    @     0x55d6c0a0111d till_open`, `    @     0x55d6c0a0111d (unknown)` |
 /// | absl | `PC: @     0x55d6c0a0111d         64  till_open`: the frame's size before the name |
 /// | Chromium | `#0 0x55d6c0a0111d till_open`, `#0 0x55d6c0a0111d (/usr/bin/kiosk+0x111c)` |
@@ -45,10 +47,16 @@ fn printed_frame(line: &str) -> Option<Line<'_>> {
         let is_other = rest.starts_with("in ") || rest.ends_with(')') && rest.contains(" + 0x");
         return (!is_other).then(|| frame_line(pc, rest, "", ""));
     }
-    if let Some((front, address)) = line.trim_end_matches(']').rsplit_once(" [") {
-        let (image, place) = front.strip_suffix(')')?.rsplit_once('(')?;
+    if let Some((front, address)) = line.trim_end_matches(']').rsplit_once('[')
+        && let Some(pc) = values::address(address)
+    {
+        let is_file = !front.contains(' ') && (front.is_empty() || front.contains('/'));
+        let alone = (is_file && address.len() > 7).then_some((front, ""));
+        let front = front.trim_end().strip_suffix(')');
+        let placed = front.and_then(|front| front.rsplit_once('('));
+        let (image, place) = placed.or(alone)?;
         let (name, offset) = place.rsplit_once('+').unwrap_or((place, ""));
-        return Some(frame_line(values::address(address)?, name, image, offset));
+        return Some(frame_line(pc, name, image, offset));
     }
     let (number, rest) = line.split_once("# ")?;
     number.parse::<u32>().ok()?;
@@ -153,6 +161,22 @@ mod tests {
                 Some(0x111d),
             ),
             (
+                "./kiosk(open+0x1d)[0x55d6c0a0111d]",
+                PC,
+                "open",
+                "./kiosk",
+                Some(0x1d),
+            ),
+            ("./kiosk[0x55d6c0a0111d]", PC, "", "./kiosk", None),
+            ("[0x55d6c0a0111d]", PC, "", "", None),
+            (
+                " 2# till::operator[](int) in ./kiosk",
+                0,
+                "till::operator[](int)",
+                "./kiosk",
+                None,
+            ),
+            (
                 "    @     0x55d6c0a0111d till::open()",
                 PC,
                 "till::open()",
@@ -196,6 +220,8 @@ mod tests {
         }
         for line in [
             "Till(open) [shut]",
+            "till[0x55d6c0a0111d]",
+            "[0x10]",
             "@ the till",
             "#3 of all",
             "#0  0x00 main (kiosk + 0x1)",

@@ -106,7 +106,8 @@ fn image_name(text: &str) -> &str {
 /// Base, symbol and offset after an address: `main + 12 (main.c:3)`, `0x102230000 + 25788`, and the latter with a symbol beside it.
 fn placed_symbol<'a>(what: &'a str, pc: u64, image: &str) -> Line<'a> {
     let first = what.split(' ').next().unwrap_or("");
-    let Some(base) = values::number(first).filter(|_| is_address(first)) else {
+    let is_base = is_address(first) || first == "0";
+    let Some(base) = values::number(first).filter(|_| is_base) else {
         return symbol_alone(what, pc, image);
     };
     // `0x18b625000 + 0x732e8  // UIApplicationMain + 0xd0`, or side by side, as KSCrash writes it:
@@ -214,7 +215,8 @@ pub(super) fn image_line(line: &str) -> Option<Image> {
         ),
         _ => match rest.find(" /") {
             Some(at) => (&rest[..at], rest[at..].trim(), Vec::new()),
-            None => (rest, "", Vec::new()),
+            // A line that was cut.
+            None => return None,
         },
     };
     let front = front.trim().trim_start_matches('+');
@@ -227,10 +229,7 @@ pub(super) fn image_line(line: &str) -> Option<Image> {
         _ => (front, None),
     };
     let version = version.map(|version| ("version".to_owned(), Value::Text(version.to_owned())));
-    let size = match end.checked_add(1) {
-        Some(end) => end.checked_sub(base)?,
-        None => u64::MAX - base,
-    };
+    let size = end.saturating_add(1).checked_sub(base)?;
     Some(Image {
         name: if path.is_empty() { name } else { path }.to_owned(),
         id,
@@ -267,6 +266,8 @@ mod tests {
         assert_eq!(line.name(), Some("thunk for () -> ()"));
         let line = stack_line("0   ???   0x0000000054485244 0x0 + 0").expect("a frame");
         assert_eq!((line.base, line.name()), (None, None));
+        let line = stack_line("1   ???   0x0000000000000010 0 + 16").expect("a frame");
+        assert_eq!((line.base, line.name()), (Some(0), None));
         let line = stack_line("3 App 0x1000 operator+(Foo, Bar) + 12 (foo.cpp:3)").expect("one");
         assert_eq!(line.name(), Some("operator+(Foo, Bar)"));
         let line = stack_line(

@@ -34,9 +34,10 @@ pub(crate) fn other_product(bytes: &[u8]) -> Option<OtherProduct> {
         (&[b"----- pid ", b"Cmd line:"], "a trace of Android (ANR)", "symbolicate it with `ndk-stack`"),
         (&[b"==ERROR: "], "the report of a sanitizer", "set `symbolizer_path` for the sanitizer, or use `asan_symbolize.py`"),
         (&[b"WARNING: ThreadSanitizer"], "the report of a sanitizer", "set `symbolizer_path` for the sanitizer"),
+        // Before UBSan's: `panic: runtime error: `.
+        (&[b"goroutine ", b"[running]:"], "a panic of Go", READ_AS_IS),
         (&[b": runtime error: "], "the report of a sanitizer (UBSan)", "set `print_stacktrace=1` and `symbolizer_path` for the sanitizer"),
         (&[b"==    at 0x", b"==    by 0x"], "the output of valgrind", READ_AS_IS),
-        (&[b"goroutine ", b"[running]:"], "a panic of Go", READ_AS_IS),
         (&[b"Traceback (most recent call last):"], "a traceback of Python", READ_AS_IS),
         (&[b"A fatal error has been detected by the Java Runtime Environment"], "a fatal error log of Java", ADDRESSES),
         (&[b"panicked at ", b"stack backtrace:"], "a panic that Rust printed", "record panics with wedjat, or build with line tables"),

@@ -1,5 +1,7 @@
 //! Numbers, ids, times, processors and signals as other recorders write them.
 
+use jiff::fmt::strtime;
+
 use crate::report::{Os, Value};
 
 /// A decimal number, or a hexadecimal one after `0x`.
@@ -44,8 +46,18 @@ fn without_age(text: &str) -> &str {
     text.get(..len).unwrap_or(text)
 }
 
-/// Nanoseconds since the epoch, from `2022-09-18 15:28:37.3451 +0900` or `2017-01-26T10:49:18Z`.
+/// Nanoseconds since the epoch, from `2022-09-18 15:28:37.3451 +0900`, `2017-01-26T10:49:18Z` or
+/// `Wed May 01 2024 10:00:00 GMT+0200 (Central European Summer Time)`.
 pub(super) fn time(text: &str) -> Option<u64> {
+    let spelled = text.split(" (").next().unwrap_or("");
+    let at = strtime::parse("%a %b %d %Y %H:%M:%S GMT%z", spelled);
+    let numbers = || strtime::parse("%Y-%m-%d %H:%M:%S%.f %z", numbers_of_time(text)?).ok();
+    let at = at.ok().or_else(numbers)?.to_timestamp();
+    u64::try_from(at.ok()?.as_nanosecond()).ok()
+}
+
+/// Date, time with a fraction, and zone, a blank between two.
+fn numbers_of_time(text: &str) -> Option<String> {
     let (date, rest) = text.trim().split_at_checked(19)?;
     let zone_at = rest.find(['+', '-', 'Z', ' ']).unwrap_or(rest.len());
     let (fraction, zone) = rest.split_at(zone_at);
@@ -54,9 +66,8 @@ pub(super) fn time(text: &str) -> Option<u64> {
     let zone = zone.trim().replace(':', "");
     let zone = zone.get(..5).filter(|zone| zone.starts_with(['+', '-']));
     let (day, time) = (date.get(..10)?, date.get(11..)?);
-    let text = format!("{day} {time}{fraction} {}", zone.unwrap_or("+0000"));
-    let at = jiff::fmt::strtime::parse("%Y-%m-%d %H:%M:%S%.f %z", text);
-    u64::try_from(at.ok()?.to_timestamp().ok()?.as_nanosecond()).ok()
+    let zone = zone.unwrap_or("+0000");
+    Some(format!("{day} {time}{fraction} {zone}"))
 }
 
 /// Nanoseconds since the epoch: from a text as above, from seconds, or from microseconds, a number above 10^12.
@@ -65,7 +76,8 @@ pub(super) fn instant(at: &Value) -> u64 {
         Value::Text(text) => time(text).unwrap_or(0),
         Value::Unsigned(n) if *n > 1_000_000_000_000 => n.saturating_mul(1_000),
         Value::Unsigned(n) => n.saturating_mul(1_000_000_000),
-        Value::Float(seconds) => (seconds * 1e9) as u64,
+        // Digits beyond microseconds are the float's own.
+        Value::Float(seconds) => ((seconds * 1e6).round() as u64).saturating_mul(1_000),
         _ => 0,
     }
 }
@@ -210,11 +222,22 @@ mod tests {
             ),
             ("2017-01-26T10:49:18Z", Some(1_485_427_758_000_000_000)),
             ("2019-01-09 17:42:22 +0000", Some(1_547_055_742_000_000_000)),
+            (
+                "Wed May 01 2024 10:00:00 GMT+0200 (Central European Summer Time)",
+                Some(1_714_550_400_000_000_000),
+            ),
             ("yesterday", None),
             ("2019-é1-09 17:42:22 +0000", None),
         ] {
             assert_eq!(time(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn seconds_with_a_fraction_are_those_that_were_written() {
+        let at = Value::Float(1_714_557_600.25);
+        assert_eq!(instant(&at), 1_714_557_600_250_000_000);
+        assert_eq!(instant(&Value::Float(f64::MAX)), u64::MAX);
     }
 
     #[test]

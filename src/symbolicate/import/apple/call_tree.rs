@@ -255,6 +255,11 @@ impl CallTree {
         if is_others && !(self.is_load && (is_images || image.is_some())) {
             return;
         }
+        if let Some((count, reason)) = waits_for(trimmed, |of| self.is_target(of))
+            && let Some((thread, _)) = self.threads.last()
+        {
+            *self.waits.entry((thread.id, reason)).or_default() += count;
+        }
         if is_images {
             self.section = TreeSection::Images;
         } else if image.is_some() {
@@ -271,10 +276,6 @@ impl CallTree {
                 node.count = 1;
             }
             self.add_node(column, node);
-        } else if let Some((count, reason)) = waits_for(trimmed, |of| self.is_target(of))
-            && let Some((thread, _)) = self.threads.last()
-        {
-            *self.waits.entry((thread.id, reason)).or_default() += count;
         } else if is_in_stacks && looks_like_a_node(trimmed) {
             self.page.unread.push((number, NO_FRAME));
         } else {

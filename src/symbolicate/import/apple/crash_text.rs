@@ -154,6 +154,9 @@ struct CrashText {
     has_list: bool,
 }
 
+/// What is said of a line that should have been an image.
+const NO_IMAGE: &str = "is cut before the image's id: the image is left out";
+
 /// What is said of a thread's title with words that are not known.
 const UNKNOWN_STATE: &str =
     "is a thread's title with a state that is not known: the thread is read, the state is not";
@@ -197,7 +200,12 @@ impl CrashText {
             }
             TextSection::Labels | TextSection::Other => self.label(line),
             TextSection::Images if is_image => {}
-            TextSection::Images => self.page.keep(line),
+            TextSection::Images => {
+                if trimmed.starts_with("0x") {
+                    self.page.unread.push((number, NO_IMAGE));
+                }
+                self.page.keep(line);
+            }
         }
     }
 
@@ -252,6 +260,11 @@ impl CrashText {
             return false;
         }
         match title.kind {
+            // `Thread 0 instruction stream:`: something else about the thread.
+            _ if !is_followed && !title.is_known() => {
+                self.section = TextSection::Other;
+                self.page.keep(line);
+            }
             ThreadTitleKind::Name(name) => {
                 let at = self.begin_thread(title.number);
                 self.threads[at].0.name = Some(name.to_owned()).filter(|n| !n.is_empty());
@@ -285,9 +298,8 @@ impl CrashText {
     /// The thread that begins here. A number that comes again, with a stack of its own, is another thread:
     /// a text may hold a crash, and a crash while that was written down.
     fn begin_thread(&mut self, number: u64) -> usize {
-        let known = self.by_number.get(&number);
-        let known = known.and_then(|at| self.threads.get(*at));
-        if known.is_some_and(|(_, frames)| !frames.is_empty()) {
+        let has_frames = |at: &usize| !self.threads[*at].1.is_empty();
+        if self.by_number.get(&number).is_some_and(has_frames) {
             self.by_number.remove(&number);
         }
         self.find_thread(number)

@@ -158,9 +158,8 @@ fn word(reason: &str) -> Option<String> {
 pub(super) fn signal_and_note(text: &str) -> (Option<String>, Option<String>) {
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit();
     let text = text.trim();
-    let at = text
-        .find("SIG")
-        .filter(|at| *at == 0 || text[..*at].ends_with([' ', '(']));
+    let at = text.find("SIG");
+    let at = at.filter(|at| *at == 0 || text[..*at].ends_with([' ', '(']));
     let (signal, rest) = match at {
         Some(at) => {
             let len = text[at..].find(|c| !is_part(c)).unwrap_or(text.len() - at);
@@ -205,10 +204,8 @@ fn fault_address(name: &str, words: Option<&str>, codes: &[u64]) -> Option<u64> 
 /// `NSRangeException` of `*** Terminating app due to uncaught exception 'NSRangeException', reason: '…'`.
 pub fn thrown_name(message: &str) -> Option<&str> {
     let (_, behind) = message.split_once("uncaught exception ")?;
-    let quote = behind
-        .chars()
-        .next()
-        .filter(|c| matches!(c, '\'' | '"' | '`'))?;
+    let is_quote = |c: &char| matches!(c, '\'' | '"' | '`');
+    let quote = behind.chars().next().filter(is_quote)?;
     let name = behind[1..].split([quote, '\'']).next()?;
     (!name.is_empty() && !name.contains('\n')).then_some(name)
 }

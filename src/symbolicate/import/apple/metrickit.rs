@@ -266,14 +266,10 @@ fn images<'a>(
     nodes: impl Iterator<Item = &'a TreeNode>,
 ) -> BTreeMap<Key, u32> {
     let mut by_image: BTreeMap<Key, Vec<(u64, u64)>> = BTreeMap::new();
-    for node in nodes {
-        if node.image == Key::default() {
-            continue;
-        }
+    for node in nodes.filter(|node| node.image != Key::default()) {
         let frames = by_image.entry(node.image.clone()).or_default();
-        if let Some(offset) = node.offset {
-            frames.push((node.node.frame.pc, offset));
-        }
+        let offset = node.offset.map(|offset| (node.node.frame.pc, offset));
+        frames.extend(offset);
     }
     let mut images = BTreeMap::new();
     for ((id, name), frames) in by_image {

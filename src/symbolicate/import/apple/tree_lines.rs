@@ -78,9 +78,9 @@ pub(super) fn spindump_node(line: &str) -> Option<(usize, SampleNode)> {
     let digits = start.bytes().take_while(u8::is_ascii_digit).count();
     let count: u64 = start[..digits].parse().ok()?;
     let what = start[digits..].strip_prefix(' ')?.trim_start();
-    let (what, behind) = what.rsplit_once(" [")?;
-    let (address, range) = behind.split_once(']')?;
-    let pc = values::number(address).filter(|_| symbol_text::is_address(address))?;
+    let (what, behind) = what.rsplit_once(" [0x")?;
+    let (digits, range) = behind.split_once(']')?;
+    let pc = u64::from_str_radix(digits, 16).ok()?;
     let (name, place) = what.rsplit_once(" (").unwrap_or((what, ""));
     let (place, image) = place.split_once(" in ").unwrap_or(("", place));
     let image = image.trim_end_matches(')').rsplit_once(" + ");
@@ -91,7 +91,9 @@ pub(super) fn spindump_node(line: &str) -> Option<(usize, SampleNode)> {
     let (name, offset) = name.rsplit_once(" + ").unwrap_or((name, ""));
     let offset = values::number(offset);
     let mut node = node(count, pc, (name, offset), image, source(place));
-    let first = range.trim().split(['-', ',']).next();
+    // `(running) 10-13`
+    let range = range.trim_end().rsplit(' ').next().unwrap_or("");
+    let first = range.split(['-', ',']).next();
     let first = first.and_then(|n| n.parse::<u64>().ok());
     node.first = first.map(|first| first.saturating_sub(1));
     Some((line.len() - start.len(), node))
@@ -172,6 +174,11 @@ mod tests {
             (found.frame.pc, found.frame.name.as_deref()),
             (0x104c3c55c, Some("main"))
         );
+        for state in ["(running)", "(blocked by turnstile waiting for kiosk [77])"] {
+            let line = format!("4   b + 17 (kiosk + 1238) [0x1000004d6] {state} 10-13");
+            let (_, found) = spindump_node(&line).unwrap();
+            assert_eq!((found.frame.pc, found.first), (0x1000004d6, Some(9)));
+        }
         for name in [
             "thunk for () -> ()",
             "void (anonymous namespace)::f<int>(int)",

@@ -16,7 +16,7 @@
 
 use crate::report::{EventKind, Reading, Thread, Value, limits};
 use crate::symbolicate::import::plain_text::{Line as TextLine, Role};
-use crate::symbolicate::import::stack_lines::{Line, stack_line};
+use crate::symbolicate::import::stack_lines::stack_line;
 use crate::symbolicate::import::{HeadPaths, JsonFields, Layout, ReportBuilder, values};
 
 const HEAD: HeadPaths = HeadPaths {
@@ -43,18 +43,22 @@ pub fn read(text: &str) -> Reading {
     let (mut labels, mut rest) = (JsonFields::default(), Vec::new());
     let mut threads: Vec<CrashlyticsThread> = Vec::new();
     let mut title = None;
+    let event = builder.event();
+    (event.kind, event.fatal) = (EventKind::Crash, true);
     for line in text.lines().map(str::trim) {
         if let Some(label) = line.strip_prefix("# ") {
             let label = label.split_once(": ").into_iter();
             label.for_each(|(key, value)| labels.push(key, Value::Text(value.trim().to_owned())));
-        } else if let Some(found) = stack_line(line) {
+        } else if let Some(mut found) = stack_line(line) {
             if let Some(title) = title.take() {
                 threads.push(begin(&mut builder, title));
             }
             if let Some((_, frames, _)) = threads.last_mut() {
                 // Of old ones they are addresses, of images that nothing tells the base of.
-                let base = found.base.filter(|_| found.pc >= limits::IMAGE_BYTES);
-                frames.push(Line { base, ..found }.fields().into_raw());
+                found.base = found.base.filter(|_| found.pc >= limits::IMAGE_BYTES);
+                let is_symbol = |symbol: &&str| !symbol.starts_with("(Missing");
+                found.symbol = found.symbol.filter(is_symbol);
+                frames.push(found.fields().into_raw());
             }
         } else if line.starts_with("EXC_") || line.starts_with("SIG") {
             exception(&mut builder, line);
@@ -70,11 +74,6 @@ pub fn read(text: &str) -> Reading {
                 None => {}
             }
         }
-    }
-    let event = builder.event();
-    event.fatal = true;
-    if event.kind != EventKind::Exception {
-        event.kind = EventKind::Crash;
     }
     builder.head(&mut labels, &HEAD);
     let app = &mut builder.report.head.app;

@@ -127,14 +127,13 @@ fn event(builder: &mut ReportBuilder, error: &mut JsonFields) {
         signal.code_name = code_name;
         signal.address = address.filter(|_| kind != "signal" || address != Some(0));
     }
+    let is_of_memory = matches!(ended.as_deref(), Some("memory_limit" | "memory_pressure"));
     let event = builder.event();
     event.kind = match kind.as_str() {
         "nsexception" | "cpp_exception" | "user" | "user_reported" => EventKind::Exception,
         "deadlock" | "hang" | "main_thread_deadlock" => EventKind::Stall,
         "memory_termination" => EventKind::Memory,
-        _ if matches!(ended.as_deref(), Some("memory_limit" | "memory_pressure")) => {
-            EventKind::Memory
-        }
+        _ if is_of_memory => EventKind::Memory,
         _ => EventKind::Crash,
     };
     let is_fatal = !kind.starts_with("user") && kind != "hang";

@@ -182,12 +182,9 @@ fn thread_of(builder: &mut ReportBuilder, mut fields: JsonFields) -> Thread {
     };
     let mut thread = builder.thread_of(fields, &paths);
     thread.frames.iter_mut().for_each(without_underscore);
-    Thread {
-        // Proto3 writers leave out a zero.
-        main: thread.id == 0,
-        registers,
-        ..thread
-    }
+    // Proto3 writers leave out a zero.
+    (thread.main, thread.registers) = (thread.id == 0, registers);
+    thread
 }
 
 /// Mach-O symbols begin with an underscore that no language writes.
@@ -203,11 +200,7 @@ fn event(builder: &mut ReportBuilder, report: &mut JsonFields) {
     let is_requested = report.bool("info.user_requested") == Some(true);
     let event = builder.event();
     event.fatal = !is_requested;
-    event.kind = if is_requested {
-        EventKind::Live
-    } else {
-        EventKind::Crash
-    };
+    event.kind = [EventKind::Crash, EventKind::Live][usize::from(is_requested)];
     if report.has("signal") {
         let kind = report.unsigned("signal.mach.type");
         let codes = report.list("signal.mach.codes");

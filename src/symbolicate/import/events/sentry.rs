@@ -145,11 +145,8 @@ fn own_sections(report: &mut Report, event: &mut JsonFields) {
     let own = serde_json::to_value(own.into_raw());
     if let Ok(own) = own.and_then(serde_json::from_value::<Report>) {
         let (threads, images) = (take(&mut report.threads), take(&mut report.images));
-        *report = Report {
-            threads,
-            images,
-            ..own
-        };
+        *report = own;
+        (report.threads, report.images) = (threads, images);
     }
     event.keep("contexts", contexts);
 }

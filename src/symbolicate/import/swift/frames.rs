@@ -18,17 +18,13 @@ pub(super) enum BacktraceRow {
 /// one.
 pub(super) fn parse_row(line: &str, first: u64) -> Option<BacktraceRow> {
     let line = line.trim();
-    if let Some(rest) = line.strip_prefix("...") {
-        return Some(BacktraceRow::Omitted(number_within(rest)));
-    }
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    let rest = line[digits..].strip_prefix([' ', '\t'])?;
-    if digits == 0 || digits > 7 {
-        return None;
-    }
-    let mut rest = rest.trim_start();
+    let mut rest = line[digits..].trim_start();
     if let Some(rest) = rest.strip_prefix("...") {
         return Some(BacktraceRow::Omitted(number_within(rest)));
+    }
+    if digits == 0 || digits > 7 || !line[digits..].starts_with([' ', '\t']) {
+        return None;
     }
     let (mut found, mut inlined) = (Found::Context, false);
     while let Some((label, behind)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
