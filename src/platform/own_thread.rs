@@ -52,9 +52,10 @@ pub fn spawn(thread: Builder, work: Box<dyn FnOnce() + Send>) -> std::io::Result
     started
 }
 
-/// Notes the calling thread, which has no floating-point traps: the app's thread may have set some (`feenableexcept`), and ours
-/// inherits them, while what compilers compute ahead may divide by zero. Opens the signals that a fault of its own raises (blocked, they would kill the process without
+/// Notes the calling thread. Opens the signals that a fault of its own raises (blocked, they would kill the process without
 /// a report), but not those that the app had blocked `before`, and, on Linux, the captures' own, by which reports show it.
+/// It has no floating-point traps from then on: a thread inherits those of the app (`feenableexcept`), and the code of
+/// compilers divides by zero where the quotient is not used.
 fn begin(before: &libc::sigset_t) -> Option<&'static AtomicU64> {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the register's value after a reset (Intel's manual, volume 1, 10.2.3): nearest, and all exceptions masked.
