@@ -216,6 +216,7 @@ struct NoSizeSignal {
 }
 
 impl NoSizeSignal {
+    #[inline(never)]
     fn begin() -> NoSizeSignal {
         let set = set_of([libc::SIGXFSZ]);
         let before = exchange_mask(libc::SIG_BLOCK, &set);
@@ -224,6 +225,7 @@ impl NoSizeSignal {
 }
 
 impl Drop for NoSizeSignal {
+    #[inline(never)]
     fn drop(&mut self) {
         let error = errno();
         // SAFETY: the sets and the time live across the calls; the kernel's set has 8 bytes.
