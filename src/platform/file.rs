@@ -216,7 +216,6 @@ struct NoSizeSignal {
 }
 
 impl NoSizeSignal {
-    #[inline(never)]
     fn begin() -> NoSizeSignal {
         let set = set_of([libc::SIGXFSZ]);
         let before = exchange_mask(libc::SIG_BLOCK, &set);
@@ -225,7 +224,6 @@ impl NoSizeSignal {
 }
 
 impl Drop for NoSizeSignal {
-    #[inline(never)]
     fn drop(&mut self) {
         let error = errno();
         // SAFETY: the sets and the time live across the calls; the kernel's set has 8 bytes.

@@ -121,7 +121,6 @@ pub fn action(handler: usize, flags: i32, unblocked: &[i32]) -> libc::sigaction 
     }
 }
 
-#[inline(never)]
 fn without(mut set: libc::sigset_t, signals: &[i32]) -> libc::sigset_t {
     for &signal in signals {
         // SAFETY: the set is a whole one.
@@ -458,7 +457,6 @@ pub(super) fn set_of(signals: impl IntoIterator<Item = i32>) -> libc::sigset_t {
 }
 
 /// Changes the calling thread's mask by a set (`how`, pthread_sigmask(3)), and returns the mask before. Signal-safe.
-#[inline(never)]
 pub(super) fn exchange_mask(how: i32, set: &libc::sigset_t) -> libc::sigset_t {
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the call cannot fail with a valid `how`, and fills in `before`.
