@@ -40,6 +40,12 @@ mach_port_t pthread_mach_thread_np(pthread_t t) { return ((struct thread *)t)->p
 void *pthread_get_stackaddr_np(pthread_t t) { return ((struct thread *)t)->stack_top; }
 size_t pthread_get_stacksize_np(pthread_t t) { return ((struct thread *)t)->stack_size; }
 int pthread_kill(pthread_t t, int signal) { return __pthread_kill(((struct thread *)t)->port, signal); }
+int pthread_setcancelstate(int state, int *before) { // PTHREAD_CANCEL_ENABLE is 1, PTHREAD_CANCEL_DISABLE 0
+  if (before)
+    *before = !self()->is_not_cancelled;
+  self()->is_not_cancelled = !state;
+  return 0;
+}
 int pthread_set_qos_class_self_np(qos_class_t c, int p) { (void)c, (void)p; return 0; }
 int pthread_setschedparam(pthread_t t, int p, const struct sched_param *s) { (void)t, (void)p, (void)s; return 0; }
 

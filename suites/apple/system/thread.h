@@ -30,6 +30,7 @@ struct thread {
   void *result;
   uint32_t done;
   uint32_t detached;
+  uint32_t is_not_cancelled;
   void *mapping;
   size_t mapping_size;
   char name[64];
