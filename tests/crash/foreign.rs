@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use wedjat::store;
 use wedjat::{Crash, Monitor};
 
-use crate::child::{calls, play, stack};
+use crate::child::{Ended, calls, play, stack};
 use crate::disk::limit;
 use crate::{Tests, Way, install, outer, seccomp, tests};
 
@@ -498,13 +498,9 @@ fn no_flock() {
 
 fn no_memory() {
     for _ in 0..5 {
-        let ended = play("foreign_no_memory");
-        assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
+        let ended = dies_in_culprit("foreign_no_memory");
         assert!(!ended.stderr.contains("memory"), "{}", ended.stderr);
-        let report = ended.report();
-        assert!(report.threads[0].crashed);
-        let stack = stack(&report, 0);
-        assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
+        assert!(ended.report().threads[0].crashed);
     }
 }
 
@@ -519,11 +515,17 @@ fn in_thread_to_be_cancelled(work: impl FnOnce() + Send) {
     });
 }
 
-fn to_be_cancelled() {
-    let ended = play("foreign_to_be_cancelled");
+/// Dies of a bad address, with a report that has the stack.
+fn dies_in_culprit(role: &str) -> Ended {
+    let ended = play(role);
     assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
     let stack = stack(&ended.report(), 0);
     assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
+    ended
+}
+
+fn to_be_cancelled() {
+    dies_in_culprit("foreign_to_be_cancelled");
 }
 
 fn records_to_be_cancelled() {
@@ -536,10 +538,7 @@ fn records_to_be_cancelled() {
 }
 
 fn limited_files() {
-    let ended = play("foreign_limited_files");
-    assert_eq!(ended.signal(), Some(libc::SIGSEGV), "{}", ended.stderr);
-    let stack = stack(&ended.report(), 0);
-    assert!(calls(&stack, &["culprit", "middle", "outer"]), "{stack:#?}");
+    dies_in_culprit("foreign_limited_files");
 }
 
 fn handler_overflows() {

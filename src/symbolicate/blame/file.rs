@@ -203,7 +203,7 @@ mod tests {
             ("/Users/ann/c++/till/include/coin.h".into(), App),
             ("/Users/ann/include/till/src/c++/coin.h".into(), App),
             ("/build/glibc-sMfBJT/glibc-2.31/stdlib/abort.c".into(), Language),
-            ("/home/buildozer/aports/main/musl/src/musl-1.2.4/src/exit/abort.c".into(), Language),
+            ("/aports/main/musl/src/musl-1.2.4/src/exit/abort.c".into(), Language),
             ("/build/musl-static/till/app.c".into(), App),
             ("/build/till-glibc-static/app.c".into(), App),
             ("/usr/include/glib-2.0/glib.h".into(), System),

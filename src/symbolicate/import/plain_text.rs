@@ -146,7 +146,7 @@ fn prefix_len(line: &str, prefix: &str) -> usize {
     let is_alike = pairs.all(|(a, b)| class(a) == class(b));
     let is_whole = prefix.get(len..).is_some_and(|rest| rest.trim().is_empty());
     let is_prefix = is_alike && is_whole && line.is_char_boundary(len);
-    len * usize::from(is_prefix)
+    if is_prefix { len } else { 0 }
 }
 
 /// Without the sequences by which terminals colour and clear lines: `ESC [ … letter`.

@@ -193,7 +193,7 @@ impl<'n> Stripping<'n> {
 
     fn is_at_operator(&self) -> bool {
         let after = self.rest.strip_prefix("operator");
-        self.begins() && after.is_some_and(|after| !goes_on(after) && !after.starts_with(':'))
+        self.begins() && after.is_some_and(|after| !is_word(after) && !after.starts_with(':'))
     }
 
     /// Takes the text at the front that is not kept as it is; returns false without such text.
@@ -289,8 +289,8 @@ impl<'n> Stripping<'n> {
     }
 }
 
-/// Returns true if a word goes on.
-fn goes_on(text: &str) -> bool {
+/// Returns true if a character of a word comes first.
+fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphanumeric() || c == '_')
 }
 
@@ -303,7 +303,7 @@ fn operator_name(name: &str) -> &str {
     match &after[..after.len() - rest.len()] {
         "" if after.starts_with("()") || after.starts_with("[]") => &name[..CALL.len()],
         "" => name.split('(').next().unwrap_or(name).trim_end(),
-        "<" | "<<" if !goes_on(rest) => whole,
+        "<" | "<<" if !is_word(rest) => whole,
         _ => whole.strip_suffix('<').unwrap_or(whole),
     }
 }

@@ -155,7 +155,7 @@ struct CrashText {
 }
 
 /// What is said of a line that should have been an image.
-const NO_IMAGE: &str = "is cut before the image's id: the image is left out";
+const NO_IMAGE: &str = "is cut before the image's id: the image is omitted";
 
 /// What is said of a thread's title with words that are not known.
 const UNKNOWN_STATE: &str =
